@@ -44,7 +44,7 @@ _PLAN_OPTIONS = (
         "--npus", metavar="N", callback=_npus, help="davinci numbers (N of /dev/davinciN): 0 or 0,1 or all."
     ),
     click.option("--port", type=click.IntRange(1, 65535), help="Port of the first service.  [default: 8000]"),
-    click.option("--bind", metavar="ADDR", help="Address to listen on.  [default: 127.0.0.1]"),
+    click.option("--bind", metavar="ADDR", help="Address to listen on. Default: all for NPU products (as documented), 127.0.0.1 for cpu."),
     click.option("--network", type=click.Choice(["host", "bridge"]), help="Network of the container."),
     click.option("--profile", type=click.Choice(["throughput", "latency"]), default="throughput", show_default=True),
     click.option("--image", metavar="REF", help="Image reference instead of the catalog's."),
