@@ -24,7 +24,9 @@ class ChipKind:
     source: str
     standing: Standing
     pci_devices: tuple[str, ...] = ()  # four lower-case hexadecimal digits
-    names: tuple[str, ...] = ()  # full-match regular expressions, on the name without blanks and leading "Ascend"
+    names: tuple[
+        str, ...
+    ] = ()  # full-match regular expressions, on the name without blanks and leading "Ascend"
     npu_names: tuple[str, ...] = ()  # NPU Name of `-t board -c`, e.g. 93\d\d
     soc_versions: tuple[str, ...] = ()  # as torch_npu and CANN write them, lower case
     soc_numbers: tuple[tuple[int, int], ...] = ()  # ranges of torch_npu.npu.get_soc_version()
@@ -77,6 +79,7 @@ class ArgumentRule:
     since: str | None = None  # first release that gets it
     before: str | None = None  # first release that no longer gets it
     profile: str | None = None  # throughput or latency only
+    mode: Literal["graph", "eager"] | None = None  # only when the service runs so
     deviates: bool = False  # the documented command does not have it so
 
 
@@ -107,7 +110,22 @@ class EnvRule:
     standing: Standing
     since: str | None = None
     before: str | None = None
+    hub: str | None = None  # only when the weights come from this hub: modelscope, huggingface
     deviates: bool = False
+
+
+@dataclass(frozen=True)
+class Omission:
+    """Something the documented command has and ours leaves out, for a span of releases."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+    field: str  # as in Decision.field: env.NAME, args.--flag, mount./path
+    value: str  # what the documented command says
+    reason: str
+    source: str
+    standing: Standing
+    since: str | None = None
+    before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +180,14 @@ class Product:
     env: tuple[EnvRule, ...] = ()
     triton: Literal["required", "forbidden", "none"] = "none"
     triton_removed_since: str | None = None  # first release whose image has triton removed already
+    dtype_explicit: bool = False  # the documented command names --dtype
+    dtype_reason: str = ""
+    dtype_source: str = ""
+    max_model_len_reason: str = ""
+    max_model_len_source: str = ""
+    full_mask_before: str | None = None  # earlier releases allocate a square fp16 mask of max-model-len
+    omitted: tuple[Omission, ...] = ()
+    served_name: str | None = None  # of an engine that is not a catalog model: product cpu
     boards: tuple[str, ...] = ()  # product names for people, e.g. Atlas 300I Duo
 
 
@@ -237,6 +263,19 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class EnvScript:
+    """A set_env.sh inside an image, for a span of CANN versions."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+    path: str
+    reason: str
+    source: str
+    standing: Standing
+    since_cann: str | None = None
+    before_cann: str | None = None
+
+
+@dataclass(frozen=True)
 class Images:
     """Where the images are, and how their tags are made."""
 
@@ -245,10 +284,11 @@ class Images:
     repository: str
     os_suffixes: dict[str, str]  # ubuntu: "", openeuler: "-openeuler"
     mirrors: tuple[Mirror, ...]
-    set_env: tuple[str, ...]  # scripts that a non-interactive start sources itself
+    set_env: tuple[str, ...]  # scripts that a non-interactive start sources itself, at every CANN
     library_path: tuple[str, ...]  # below {driver}
     source: str
     standing: Standing
+    env_scripts: tuple[EnvScript, ...] = ()  # the same, CANN by CANN
 
 
 @dataclass(frozen=True)
@@ -299,6 +339,12 @@ class Client:
     prompt_tokens: int = 20
     task: str = "ocr"
     default_pipeline: str | None = None
+    min_pixels: int | None = (
+        None  # sent with every request; None: nothing is sent, the model's own limits hold
+    )
+    max_pixels: int | None = None
+    discovers_name: bool = False  # takes the first model of /v1/models instead of a name of its own
+    notes: str = ""
 
 
 @dataclass(frozen=True)
@@ -308,6 +354,32 @@ class DriverPair:
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
     cann: str
     drivers: tuple[str, ...]
+    source: str
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class DriverReport:
+    """A span of HDK versions about which trouble is reported."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+    since: str
+    before: str
+    issue: str
+    reason: str
+    standing: Standing
+    instead: str
+    products: tuple[str, ...] = ()  # empty: every NPU product
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number or a text of the world that code elsewhere needs: a default of vLLM, a log line, a package name."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+    id: str
+    value: bool | int | float | str | tuple[str, ...]
+    meaning: str  # with the unit
     source: str
     standing: Standing
 
@@ -328,3 +400,5 @@ class Catalog:
     models: tuple[Model, ...]
     clients: tuple[Client, ...]
     driver_pairs: tuple[DriverPair, ...] = ()
+    driver_reports: tuple[DriverReport, ...] = ()
+    constants: tuple[Constant, ...] = ()
