@@ -1,8 +1,7 @@
 """Reading the catalog: package YAML to frozen dataclasses.
 
-The run time builds the dataclasses directly and trusts the files' own types; pydantic checks them strictly in
-:func:`check_files` (tests, ``scripts/check-catalog``), or when the direct way fails. Importing pydantic alone costs more
-than the whole of ``load()``.
+At run time the dataclasses are built directly; pydantic checks the same files strictly in :func:`problems_of` (tests,
+``scripts/check-catalog``, and when the direct way fails). Importing pydantic alone costs more than all of ``load()``.
 """
 
 from __future__ import annotations
@@ -17,19 +16,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.errors import CatalogError
 
-FILES = (
-    "products",
-    "releases",
-    "config_keys",
-    "models",
-    "clients",
-    "constants",
-)  # their top-level keys are Catalog's
+# Together their keys are those of Catalog; keys that begin with "x-" hold what entries share by anchors.
+FILES = ("products", "releases", "config_keys", "models", "clients", "constants")
+CHECK = "scripts/check-catalog"
+_NAMES = ("id", "version", "key", "flag", "name", "path", "field", "prefix", "cann", "title")
 
 
 @cache
 def load() -> Catalog:
-    """The catalog of this package, read once in a process. Raises `CatalogError` naming the file and the entry."""
+    """The catalog of this package, read once in a process. Raises `CatalogError` with the place of each problem."""
     data: dict[str, Any] = {}
     for name in FILES:
         data |= parse(read(name), f"{name}.yaml")
@@ -43,46 +38,50 @@ def read(name: str) -> str:
 
 
 def parse(text: str, origin: str) -> dict[str, Any]:
-    """The mapping in a YAML text. Raises `CatalogError` when it is none."""
+    """The mapping in a YAML text. Raises `CatalogError` when there is none."""
     import yaml
 
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # the C one is ten times as fast, and not always built
     try:
-        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+        data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     except yaml.YAMLError as e:
-        raise CatalogError(f"{origin} is not YAML: {e}", remedy="scripts/check-catalog") from e
+        raise CatalogError(f"{origin} is not YAML: {e}", remedy=CHECK) from e
     if not isinstance(data, dict):
         raise CatalogError(
-            f"{origin} has no mapping at its top.", wanted="the keys of Catalog in catalog/schema.py"
+            f"{origin} has no mapping at its top.", wanted="keys of Catalog in catalog/schema.py"
         )
     return data
 
 
 def build(data: dict[str, Any]) -> Catalog:
-    """A catalog of parsed files. Raises `CatalogError` with the place of every problem."""
-    shelf = {k: v for k, v in data.items() if not k.startswith("x-")}  # x-…: anchors that entries share
+    """A catalog of parsed files. Raises `CatalogError` with the place of each problem."""
     try:
-        catalog: Catalog = _maker(Catalog)(shelf)
+        catalog: Catalog = _maker(Catalog)(shelves(data))
     except (TypeError, ValueError, KeyError, AttributeError) as e:
-        problems = problems_of(shelf) or [str(e)]
-        raise CatalogError(
-            "The catalog is not valid:\n" + "\n".join(problems[:10]), remedy="scripts/check-catalog"
-        ) from e
+        problems = problems_of(data) or [str(e)]
+        raise CatalogError("The catalog is not valid:\n" + "\n".join(problems[:10]), remedy=CHECK) from e
     return catalog
+
+
+def shelves(data: dict[str, Any]) -> dict[str, Any]:
+    """The data without the entries that only hold anchors."""
+    return {k: v for k, v in data.items() if not str(k).startswith("x-")}
 
 
 def problems_of(data: dict[str, Any]) -> list[str]:
     """What pydantic finds wrong with parsed files: ``place: what``, one string each."""
     from pydantic import TypeAdapter, ValidationError
 
-    shelf = {k: v for k, v in data.items() if not k.startswith("x-")}
-    unknown = [f"{k}: not a key of the catalog" for k in shelf if k not in {f.name for f in fields(Catalog)}]
+    names = {f.name for f in fields(Catalog)}
+    data = shelves(data)
+    problems = [f"{k}: not a key of the catalog" for k in data if k not in names]
     try:
-        TypeAdapter(Catalog).validate_python(
-            {k: v for k, v in shelf.items() if f"{k}: not a key of the catalog" not in unknown}
-        )
+        TypeAdapter(Catalog).validate_python({k: v for k, v in data.items() if k in names})
     except ValidationError as e:
-        return unknown + [f"{_place(shelf, p['loc'])}: {p['msg']}" for p in e.errors(include_url=False)]
-    return unknown
+        problems += [f"{_place(data, p['loc'])}: {p['msg']}" for p in e.errors(include_url=False)]
+    return problems
 
 
 def _place(data: Any, loc: tuple[int | str, ...]) -> str:
@@ -93,17 +92,8 @@ def _place(data: Any, loc: tuple[int | str, ...]) -> str:
             data = data[step]
         except (KeyError, IndexError, TypeError):
             data = None
-        name = step
-        if isinstance(step, int) and isinstance(data, dict):
-            name = next(
-                (
-                    str(data[k])
-                    for k in ("id", "version", "key", "flag", "name", "path", "title")
-                    if k in data
-                ),
-                step,
-            )
-        words.append(str(name))
+        named = isinstance(step, int) and isinstance(data, dict)
+        words.append(next((str(data[k]) for k in _NAMES if k in data), str(step)) if named else str(step))
     return ".".join(words)
 
 

@@ -1,10 +1,11 @@
-"""Questions to the catalog. All pure; what is asked for and is not there raises `CatalogError` with the nearest names."""
+"""Questions to the catalog, all pure. A name that is not there raises `CatalogError` with the nearest names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from ascend_ocrvl.catalog.files import CHECK
 from ascend_ocrvl.catalog.schema import (
     Board,
     Capability,
@@ -22,6 +23,8 @@ from ascend_ocrvl.catalog.schema import (
 )
 from ascend_ocrvl.catalog.versions import cann_in_span, cann_key, driver_in_span, in_span, release_key
 from ascend_ocrvl.errors import CatalogError
+
+RELEASES = "ascend-ocrvl products --releases"
 
 
 class Spanned(Protocol):
@@ -53,9 +56,7 @@ def release(catalog: Catalog, version: str) -> Release:
     for entry in catalog.releases:
         if entry.version == version or (key is not None and release_key(entry.version) == key):
             return entry
-    raise _unknown(
-        "release", version, [r.version for r in catalog.releases], "ascend-ocrvl products --releases"
-    )
+    raise _unknown("release", version, [r.version for r in catalog.releases], RELEASES)
 
 
 def model(catalog: Catalog, name: str) -> Model:
@@ -80,16 +81,14 @@ def constant(catalog: Catalog, constant_id: str) -> Constant:
     for entry in catalog.constants:
         if entry.id == constant_id:
             return entry
-    raise _unknown("constant", constant_id, [c.id for c in catalog.constants], "scripts/check-catalog")
+    raise _unknown("constant", constant_id, [c.id for c in catalog.constants], CHECK)
 
 
 def number(catalog: Catalog, constant_id: str) -> float:
     """Value of a numeric constant."""
     value = constant(catalog, constant_id).value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CatalogError(
-            f"The constant {constant_id} is {value!r}, no number.", remedy="scripts/check-catalog"
-        )
+        raise CatalogError(f"The constant {constant_id} is {value!r}, no number.", remedy=CHECK)
     return value
 
 
@@ -97,9 +96,7 @@ def text(catalog: Catalog, constant_id: str) -> str:
     """Value of a constant that is one text."""
     value = constant(catalog, constant_id).value
     if not isinstance(value, str):
-        raise CatalogError(
-            f"The constant {constant_id} is {value!r}, no text.", remedy="scripts/check-catalog"
-        )
+        raise CatalogError(f"The constant {constant_id} is {value!r}, no text.", remedy=CHECK)
     return value
 
 
@@ -107,9 +104,7 @@ def texts(catalog: Catalog, constant_id: str) -> tuple[str, ...]:
     """Value of a constant that is a list of texts."""
     value = constant(catalog, constant_id).value
     if not isinstance(value, tuple):
-        raise CatalogError(
-            f"The constant {constant_id} is {value!r}, no list.", remedy="scripts/check-catalog"
-        )
+        raise CatalogError(f"The constant {constant_id} is {value!r}, no list.", remedy=CHECK)
     return value
 
 
@@ -128,7 +123,7 @@ def board(
 
 
 def for_release(rules: Iterable[Rule], version: str) -> tuple[Rule, ...]:
-    """The rules (arguments, config keys, environment, omissions) whose span holds the release, in their order."""
+    """The rules (arguments, config keys, environment, omissions) whose span holds the release, in order."""
     return tuple(r for r in rules if in_span(version, r.since, r.before))
 
 
@@ -172,7 +167,7 @@ def image_tag(catalog: Catalog, entry: Release, target: Product, os_variant: str
         raise CatalogError(
             f"Release {entry.version} has no image for product {target.id}.",
             wanted=f"one of {', '.join(having)}" if having else "a product with images: a2, a3 or 310p",
-            remedy="ascend-ocrvl products --releases",
+            remedy=RELEASES,
         )
     if os_variant not in catalog.images.os_suffixes:
         raise _unknown("image variant", os_variant, list(catalog.images.os_suffixes), "ascend-ocrvl products")

@@ -374,7 +374,7 @@ class DriverReport:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number or a text of the world that code elsewhere needs: a default of vLLM, a log line, a package name."""
+    """A number or a text of the world that code elsewhere needs: a default, a log line, a package name."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
     id: str

@@ -1,13 +1,14 @@
 """Version labels that are not numbers: keys that order them, and spans of them.
 
-Three kinds are in use, and none is PEP 440: releases of vLLM-Ascend (``v0.23.0.post1``), CANN (``8.2.RC1``,
-``9.1.0-beta.1``) and the HDK, i.e. driver and firmware (``24.1.rc3.7``). A key compares with keys of its own kind only.
+Three kinds are in use: releases of vLLM-Ascend (``v0.23.0.post1``), CANN (``8.2.RC1``, ``9.1.0-beta.1``) and the HDK,
+i.e. driver and firmware (``24.1.rc3.7``). A key compares with keys of its own kind only.
 A label that is none of the kind, such as an internal ``T`` build of CANN, has no key: ``None``, *not known*.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 Key = tuple[int, ...]
 
@@ -33,7 +34,7 @@ _DRIVER = re.compile(
 
 
 def release_key(version: str) -> Key | None:
-    """Orders vLLM-Ascend (and paddlex, vLLM) versions, with or without ``v``: alpha < beta < rc < none < post."""
+    """Orders vLLM-Ascend and paddlex versions, with or without ``v``: alpha < beta < rc < none < post."""
     m = _RELEASE.fullmatch(version.strip())
     if m is None:
         return None
@@ -44,10 +45,10 @@ def release_key(version: str) -> Key | None:
 
 
 def cann_key(label: str) -> Key | None:
-    """Orders CANN labels: ``8.0.RC3 < 8.0.0 < 8.1.RC1``, ``9.1.0-beta.1 < 9.1.0``; letter case does not matter.
+    """Orders CANN labels, in any letter case: ``8.0.RC3 < 8.0.0 < 8.1.RC1``, ``9.1.0-beta.1 < 9.1.0``.
 
-    ``8.1.RC1.alpha002`` comes before ``8.1.RC1``; a build stamp (``9.2.0_2026…``) after the plain label. ``T`` builds
-    and versions of single components (``8.2.0.0.201``) have no key.
+    ``8.1.RC1.alpha002`` comes before ``8.1.RC1``; a build stamp (``9.2.0_2026…``) after the plain label.
+    ``T`` builds and versions of single components (``8.2.0.0.201``) have no key.
     """
     m = _CANN.fullmatch(label.strip())
     if m is None:
@@ -78,24 +79,25 @@ def in_span(release: str, since: str | None, before: str | None) -> bool:
 
     A release without a key (a private build) is in no bounded span.
     """
-    return _between(release_key(release), release_key(since or ""), release_key(before or ""), since, before)
+    return _between(release_key, release, since, before)
 
 
 def cann_in_span(cann: str, since: str | None, before: str | None) -> bool:
     """As :func:`in_span`, for CANN labels."""
-    return _between(cann_key(cann), cann_key(since or ""), cann_key(before or ""), since, before)
+    return _between(cann_key, cann, since, before)
 
 
 def driver_in_span(driver: str, since: str | None, before: str | None) -> bool:
     """As :func:`in_span`, for HDK versions."""
-    return _between(driver_key(driver), driver_key(since or ""), driver_key(before or ""), since, before)
+    return _between(driver_key, driver, since, before)
 
 
-def _between(
-    key: Key | None, low: Key | None, high: Key | None, since: str | None, before: str | None
-) -> bool:
+def _between(order: Callable[[str], Key | None], version: str, since: str | None, before: str | None) -> bool:
     if since is None and before is None:
         return True
+    key = order(version)
+    low = None if since is None else order(since)
+    high = None if before is None else order(before)
     if key is None or (since is not None and low is None) or (before is not None and high is None):
         return False
     return (low is None or low <= key) and (high is None or key < high)
