@@ -115,6 +115,21 @@ class EnvRule:
 
 
 @dataclass(frozen=True)
+class EnvLimit:
+    """What an environment variable of the server must not say."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+    name: str
+    reason: str
+    source: str
+    standing: Standing
+    forbidden: bool = False  # must not be set at all
+    values: tuple[str, ...] = ()  # the only ones that there are
+    excludes: tuple[tuple[str, str], ...] = ()  # parts of a comma list that cannot stand together, by prefix
+    excludes_flags: tuple[tuple[str, str], ...] = ()  # part of the list, option of `vllm serve`
+
+
+@dataclass(frozen=True)
 class Omission:
     """Something the documented command has and ours leaves out, for a span of releases."""
 
@@ -185,7 +200,8 @@ class Product:
     dtype_source: str = ""
     max_model_len_reason: str = ""
     max_model_len_source: str = ""
-    full_mask_before: str | None = None  # earlier releases allocate a square fp16 mask of max-model-len
+    fixed_mask_torch_npu: str | None = None  # with an older torch_npu the fp16 mask is max-model-len squared
+    library_path: tuple[str, ...] = ()  # what its image adds to LD_LIBRARY_PATH for interactive shells only
     omitted: tuple[Omission, ...] = ()
     served_name: str | None = None  # of an engine that is not a catalog model: product cpu
     boards: tuple[str, ...] = ()  # product names for people, e.g. Atlas 300I Duo
@@ -289,6 +305,7 @@ class Images:
     source: str
     standing: Standing
     env_scripts: tuple[EnvScript, ...] = ()  # the same, CANN by CANN
+    preload: tuple[str, ...] = ()  # LD_PRELOAD of the image's interactive shells; the first that exists
 
 
 @dataclass(frozen=True)
@@ -402,3 +419,4 @@ class Catalog:
     driver_pairs: tuple[DriverPair, ...] = ()
     driver_reports: tuple[DriverReport, ...] = ()
     constants: tuple[Constant, ...] = ()
+    env_limits: tuple[EnvLimit, ...] = ()
