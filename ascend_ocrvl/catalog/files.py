@@ -1,7 +1,7 @@
 """Reading the catalog: package YAML to frozen dataclasses.
 
-At run time the dataclasses are built directly; pydantic checks the same files strictly in :func:`problems_of` (tests,
-``scripts/check-catalog``, and when the direct way fails). Importing pydantic alone costs more than all of ``load()``.
+At run time the dataclasses are built directly; pydantic checks the same files strictly in :func:`problems_of`
+(tests, ``scripts/check-catalog``, and when the direct way fails). Importing it alone costs more than ``load()``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.errors import CatalogError
 
 # Together their keys are those of Catalog; keys that begin with "x-" hold what entries share by anchors.
-FILES = ("products", "releases", "config_keys", "models", "clients", "constants")
+FILES = ("products", "releases", "config_keys", "models", "clients", "constants", "preflight")
 CHECK = "scripts/check-catalog"
 _NAMES = ("id", "version", "key", "flag", "name", "path", "field", "prefix", "cann", "title")
 
 
 @cache
 def load() -> Catalog:
-    """The catalog of this package, read once in a process. Raises `CatalogError` with the place of each problem."""
+    """The catalog of this package, read once in a process. Raises `CatalogError` with the place of every flaw."""
     data: dict[str, Any] = {}
     for name in FILES:
         data |= parse(read(name), f"{name}.yaml")

@@ -419,4 +419,5 @@ class Catalog:
     driver_pairs: tuple[DriverPair, ...] = ()
     driver_reports: tuple[DriverReport, ...] = ()
     constants: tuple[Constant, ...] = ()
+    preflight: tuple[Constant, ...] = ()  # thresholds and texts of the checks
     env_limits: tuple[EnvLimit, ...] = ()
