@@ -70,7 +70,10 @@ class Transport(Protocol):
 
 
 class LocalTransport:
-    """This host."""
+    """This host.
+
+    Commands run in a session of their own: Ctrl-C reaches us, and we decide whether the command ends or may finish.
+    """
 
     name = "localhost"
 
@@ -90,7 +93,7 @@ class LocalTransport:
                 return self._stream(words, timeout_s, on_line, start)
             done = subprocess.run(
                 words, input=stdin if stdin is not None else "", capture_output=True, timeout=timeout_s,
-                text=True, errors="replace", check=False,
+                text=True, errors="replace", check=False, start_new_session=True,
             )  # fmt: skip
         except subprocess.TimeoutExpired as e:
             out = e.stdout.decode(errors="replace") if isinstance(e.stdout, bytes) else e.stdout or ""
@@ -105,8 +108,9 @@ class LocalTransport:
         import threading
 
         child = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
         late = threading.Event()
 
         def kill() -> None:

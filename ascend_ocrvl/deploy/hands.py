@@ -1,0 +1,65 @@
+"""The only way in which a deployment touches a host: it asks, or it changes.
+
+Whoever asks gets an answer, in a dry run too. Whoever changes is written to the audit log, and in a dry run only
+says what it would do. Actions are written once, against these two verbs, so a dry run prints the words that a real
+run executes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from ascend_ocrvl.deploy.interrupts import finish_first
+from ascend_ocrvl.deploy.narrator import Narrator
+from ascend_ocrvl.host.transport import Result, Transport
+
+ASK_S = 60.0  # a question to an engine that does not answer within this is taken for a failure
+CHANGE_S = 180.0  # starting a container with many mounts takes about a second; a disk under load takes longer
+
+
+@dataclass
+class Hands:
+    """Asks and changes one host. ``commands`` are the changes made (or, in a dry run, named), in order."""
+
+    transport: Transport
+    narrator: Narrator
+    dry: bool = False
+    audit: Callable[[str, Sequence[str], int], None] = lambda _what, _argv, _status: None
+    commands: list[str] = field(default_factory=list)
+
+    def ask(self, argv: Sequence[str], *, timeout_s: float = ASK_S, stdin: str | None = None) -> Result:
+        """Run a command that changes nothing."""
+        return self.transport.run(argv, timeout_s=timeout_s, stdin=stdin)
+
+    def change(
+        self,
+        what: str,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = CHANGE_S,
+        on_line: Callable[[str], None] | None = None,
+        interruptible: bool = False,
+    ) -> Result:
+        """Run a command that changes the host. ``what`` says why, for the audit log.
+
+        Ctrl-C waits until the command has ended, unless it is ``interruptible``: what a killed docker client leaves
+        in the daemon is not known.
+        """
+        words = shlex.join(argv)
+        self.commands.append(words)
+        if self.dry:
+            self.narrator.would(words)
+            return Result(tuple(argv), 0, "", "", 0.0)
+        with nullcontext() if interruptible else finish_first():
+            result = self.transport.run(argv, timeout_s=timeout_s, on_line=on_line)
+            self.audit(what, argv, result.status)
+        return result
+
+    def would(self, text: str) -> bool:
+        """In a dry run: say what else would happen, and answer True."""
+        if self.dry:
+            self.narrator.would(f"# {text}")
+        return self.dry

@@ -1,0 +1,130 @@
+"""One deployment at a time on a host: a lock that is a folder, made by ``mkdir``, with a file that says who holds it.
+
+A lock whose owner is known to be gone (its process has ended, or its machine was started anew since) is taken over,
+and that is told. Nobody else's lock is ever broken by us.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ascend_ocrvl.deploy.interrupts import finish_first
+from ascend_ocrvl.deploy.journal import utc_now
+from ascend_ocrvl.errors import ApplyError, LockHeld
+from ascend_ocrvl.host.transport import Transport
+
+_TAKE = 'mkdir -p "$1" && mkdir "$1/lock" && cat >"$1/lock/owner.json"'
+_READ = 'cat "$1/lock/owner.json"'
+_MOVE_AWAY = 'mv "$1/lock" "$1/lock.stale.$2" && rm -r "$1/lock.stale.$2"'  # of two that try, one succeeds
+_GIVE_BACK = 'rm -r "$1/lock"'
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who holds a lock."""
+
+    user: str
+    machine: str
+    boot_id: str  # of the machine: another one means that it was started anew
+    pid: int
+    started: str  # start of the process in clock ticks since boot: tells a reused pid
+    since: str
+    command: str
+
+
+def myself(command: str) -> Owner:
+    """This process as the owner of a lock."""
+    import getpass
+
+    pid = os.getpid()
+    return Owner(getpass.getuser(), socket.gethostname(), _boot_id(), pid, _started(pid), utc_now(), command)
+
+
+@contextmanager
+def held(
+    transport: Transport, folder: str, me: Owner, tell: Callable[[str], None], *, gone: Callable[[Owner], bool] | None = None
+) -> Iterator[None]:
+    """Hold the lock of a host's state folder. Raises `LockHeld`, or `ApplyError` when the folder cannot be written."""
+    _take(transport, folder, me, tell, gone or is_gone)
+    try:
+        yield
+    finally:
+        with finish_first():
+            back = transport.run(("sh", "-c", _GIVE_BACK, "sh", folder), timeout_s=10)
+            if not back.ok:
+                tell(f"The lock {folder}/lock could not be given back: {back.stderr.strip()}")
+
+
+def _take(
+    transport: Transport, folder: str, me: Owner, tell: Callable[[str], None], gone: Callable[[Owner], bool]
+) -> None:
+    line = json.dumps(asdict(me)) + "\n"
+    for _attempt in range(2):
+        with finish_first():
+            taken = transport.run(("sh", "-c", _TAKE, "sh", folder), timeout_s=10, stdin=line)
+        if taken.ok:
+            return
+        if "exists" not in taken.stderr.lower():
+            raise ApplyError(
+                f"The state folder {folder} cannot be written: {taken.stderr.strip()}",
+                wanted="a folder for the lock, the audit log and the state of local services",
+                remedy="Run as root, or name another folder:  export ASCEND_OCRVL_STATE=DIR",
+            )
+        owner = _owner(transport, folder)
+        if owner is None or not gone(owner):
+            raise _held_by(owner, transport.name, folder)
+        tell(f"The lock of {owner.user}, process {owner.pid}, since {owner.since} is stale: that process has ended.")
+        transport.run(("sh", "-c", _MOVE_AWAY, "sh", folder, str(me.pid)), timeout_s=10)
+    raise _held_by(_owner(transport, folder), transport.name, folder)
+
+
+def _owner(transport: Transport, folder: str) -> Owner | None:
+    read = transport.run(("sh", "-c", _READ, "sh", folder), timeout_s=10)
+    try:
+        return Owner(**json.loads(read.stdout))
+    except (ValueError, TypeError):
+        return None
+
+
+def _held_by(owner: Owner | None, host: str, folder: str) -> LockHeld:
+    if owner is None:
+        found = f"Somebody else is at work on {host}, and does not say who."
+    else:
+        found = (
+            f"{owner.user} is at work on {host} since {owner.since}: `{owner.command}`, process {owner.pid} on "
+            f"{owner.machine}."
+        )
+    return LockHeld(
+        found,
+        wanted="one deployment at a time",
+        why="Two would stop each other's containers.",
+        remedy=f"Wait until it has ended. If it is certain that nobody is at work:  rm -r {folder}/lock",
+    )
+
+
+def is_gone(owner: Owner) -> bool:
+    """The owner's process has certainly ended. False as well when that cannot be known from here."""
+    if owner.machine != socket.gethostname():
+        return False
+    return owner.boot_id != _boot_id() or _started(owner.pid) != owner.started
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]  # field 22 of proc(5); the name before ")" may hold blanks
