@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ascend_ocrvl.catalog.files import load
 from ascend_ocrvl.catalog.query import (
+    accepts_key,
     board,
     capability,
     capable,
@@ -37,6 +38,7 @@ __all__ = [
     "Model",
     "Product",
     "Release",
+    "accepts_key",
     "board",
     "cann_key",
     "capability",

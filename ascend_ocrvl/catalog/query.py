@@ -150,6 +150,21 @@ def config_keys(catalog: Catalog, version: str) -> tuple[ConfigKey, ...]:
     return tuple(k for k in catalog.config_keys if in_span(version, k.first, k.removed))
 
 
+def accepts_key(catalog: Catalog, version: str, key: str) -> bool:
+    """Whether a release reads a (dotted) key of ``--additional-config``.
+
+    Below an object whose keys the catalog does not list, anything counts as read.
+    """
+    known = {k.key for k in config_keys(catalog, version)}
+    parts = key.split(".")
+    for depth in range(1, len(parts) + 1):
+        path, parent = ".".join(parts[:depth]), ".".join(parts[: depth - 1])
+        listed = not parent or any(k.key.startswith(f"{parent}.") for k in catalog.config_keys)
+        if listed and path not in known:
+            return False
+    return True
+
+
 def unknown_keys_fatal(catalog: Catalog, version: str) -> bool:
     """Whether a key that the release does not know ends the server, instead of being ignored."""
     return in_span(version, catalog.config_fatal_since, None)
