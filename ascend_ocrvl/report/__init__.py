@@ -1,0 +1,1 @@
+"""Reports: one model of an acceptance run, and what writes it down."""

@@ -13,7 +13,9 @@ SCHEMA = "report/1"
 
 
 class Outcome(str, Enum):
-    """How a check, or a case, came out. ``error`` means that there was no answer to judge, or that a check crashed."""
+    """How a check, or a case, came out. ``error`` means that there was no answer to judge, or that a check
+    crashed.
+    """
 
     PASS = "pass"  # noqa: S105 - an outcome, not a password
     FAIL = "fail"
@@ -33,8 +35,9 @@ class CheckResult:
 class CaseResult:
     """One case: what was asked, what came back, and what the checks say of it.
 
-    ``seconds`` is from sending the request to having the whole answer, of the last attempt. ``problem`` is set when
-    there was no answer to judge. ``finish_reason`` and the token counts are the endpoint's own words.
+    ``seconds`` is from sending the request to having the whole answer, of the last attempt. ``problem`` is
+    set when there was no answer to judge. ``finish_reason`` and the token counts are the endpoint's own
+    words.
     """
 
     id: str
@@ -76,7 +79,9 @@ class GroupSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts of a run. ``not_run`` are cases that an interruption left out; ``retries`` are repeated requests."""
+    """Counts of a run. ``not_run`` are cases that an interruption left out; ``retries`` are repeated
+    requests.
+    """
 
     cases: int
     passed: int
@@ -159,9 +164,7 @@ class Report:
         return load_json(cls, text, SCHEMA, origin=origin)
 
 
-def summarise(
-    cases: Sequence[CaseResult], *, not_run: int = 0, error_rate: float | None = None
-) -> Summary:
+def summarise(cases: Sequence[CaseResult], *, not_run: int = 0, error_rate: float | None = None) -> Summary:
     """The counts of ``cases``."""
     return Summary(
         cases=len(cases),

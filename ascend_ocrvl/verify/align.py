@@ -1,8 +1,8 @@
 """Where the lines of an expected text are in an answer.
 
-The alignment is of characters, without white space: an engine that joins two columns to one line, or breaks a line
-in two, has still read them, and in order. What is asked of each expected line is the share of its characters that
-the answer has, in the place that the whole text leaves for it.
+The alignment is of characters, without white space: an engine that joins two columns to one line, or breaks
+a line in two, has still read them, and in order. What is asked of each expected line is the share of its
+characters that the answer has, in the place that the whole text leaves for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Placed:
 
 
 def place_lines(lines: Sequence[str], answer: str) -> tuple[Placed, ...]:
-    """Each of ``lines`` with what the answer has in its place; both are taken as they are, so normalise first."""
+    """Each of ``lines`` with what the answer has in its place; both are taken as they are, so normalise
+    first.
+    """
     from rapidfuzz.distance import Levenshtein
 
     wanted = [compact(line) for line in lines]
@@ -49,7 +51,9 @@ def place_lines(lines: Sequence[str], answer: str) -> tuple[Placed, ...]:
 
 
 def find_line(line: str, answer: str) -> tuple[float, str]:
-    """How much of ``line`` (0 to 1) the place of ``answer`` that is most like it has, and what stands there."""
+    """How much of ``line`` (0 to 1) the place of ``answer`` that is most like it has, and what stands
+    there.
+    """
     from rapidfuzz import fuzz
 
     wanted, given = compact(line), compact(answer)

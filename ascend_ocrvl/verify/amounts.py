@@ -90,7 +90,8 @@ def _value(match: re.Match[str], style: NumberStyle) -> Decimal | None:
 _MONTHS = {
     name: number
     for number, names in enumerate(
-        ("jan", "feb", "mar", "apr", "may mei", "jun", "jul", "aug agu", "sep", "oct okt", "nov", "dec des"), 1
+        ("jan", "feb", "mar", "apr", "may mei", "jun", "jul", "aug agu", "sep", "oct okt", "nov", "dec des"),
+        1,
     )
     for name in names.split()
 }
@@ -102,7 +103,9 @@ _NAMED_FIRST = re.compile(rf"([A-Za-z]{{3,9}})\.?\s*(\d{{1,2}}),?\s+(\d{{4}})(?:
 
 
 def read_days(text: str, order: str) -> tuple[datetime.date, ...]:
-    """All days in ``text``, in reading order. ``order`` (dmy, mdy, ymd) says how digits with the year last are meant."""
+    """All days in ``text``, in reading order. ``order`` (dmy, mdy, ymd) says how digits with the year last
+    are meant.
+    """
     text = plain_digits(text)
     found: list[tuple[int, datetime.date | None]] = []
     for match in _YEAR_FIRST.finditer(text):

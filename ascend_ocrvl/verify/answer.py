@@ -26,8 +26,8 @@ class Answer:
 class NoAnswer:
     """Why there is no answer to judge.
 
-    ``kind``: "unreachable" (no connection), "timeout", "http" (a status that is no success), "nonsense" (a success
-    without an answer in it), "input" (the picture cannot be read).
+    ``kind``: "unreachable" (no connection), "timeout", "http" (a status that is no success), "nonsense" (a
+    success without an answer in it), "input" (the picture cannot be read).
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """Checks as people write them in ``suite.yaml``, and what is wrong with them in words.
 
-A check is its name (``- text``) or its name with a body (``- arithmetic: [cash - total = change]``). A list as body is
-short for the one thing that a check of that kind has a list of.
+A check is its name (``- text``) or its name with a body (``- arithmetic: [cash - total = change]``). A list
+as body is short for the one thing that a check of that kind has a list of.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ KINDS: dict[str, tuple[type[Check], str, str]] = {
 
 
 def read_check(raw: object, problems: list[str]) -> Check | None:
-    """The check that an entry of a ``checks`` list means; None, and its problems appended, when it means none."""
+    """The check that an entry of a ``checks`` list means; None, and its problems appended, when it means
+    none.
+    """
     if isinstance(raw, dict) and len(raw) == 1:
         kind, body = next(iter(raw.items()))
     else:
@@ -74,10 +76,12 @@ def _field(name: object, body: object, problems: list[str]) -> Field | None:
         label = body.pop("label")
         body["labels"] = label if isinstance(label, list) else [label]
     cls: type[Field] = Day if "day" in body else Amounts if "amounts" in body else Amount
-    value = _build(cls, body, f"field {name}", problems)
+    value: Field | None = _build(cls, body, f"field {name}", problems)
     if isinstance(value, Amounts) and len(value.labels) != len(value.amounts):
         problems.append(f"field {name}: {len(value.labels)} labels and {len(value.amounts)} amounts")
-    if isinstance(value, (Amount, Amounts)) and not (value.labels and all(label.strip() for label in value.labels)):
+    if isinstance(value, (Amount, Amounts)) and not (
+        value.labels and all(label.strip() for label in value.labels)
+    ):
         problems.append(f"field {name}: no label to find the amount by")
     return value
 
@@ -90,7 +94,9 @@ def _build(cls: type[Any], body: dict[Any, Any], where: str, problems: list[str]
     known = {f.name for f in dataclasses.fields(cls)}
     unknown = [str(key) for key in body if key not in known]
     if unknown:
-        problems.append(f"{where}: unknown {', '.join(unknown)}; there is {', '.join(sorted(known)) or 'nothing'}")
+        problems.append(
+            f"{where}: unknown {', '.join(unknown)}; there is {', '.join(sorted(known)) or 'nothing'}"
+        )
         return None
     if cls is FieldsCheck:  # its fields are values already
         return FieldsCheck(**body)

@@ -1,7 +1,7 @@
 """Reading a suite: a folder with ``suite.yaml`` and pictures, ours or anybody's.
 
-Every problem is reported at once, each with the file and the case. A case is also judged against its own expected
-text: a truth that fails its own checks would blame the engine for a mistake of the suite.
+Every problem is reported at once, each with the file and the case. A case is also judged against its own
+expected text: a truth that fails its own checks would blame the engine for a mistake of the suite.
 """
 
 from __future__ import annotations
@@ -161,7 +161,9 @@ def _folder(suite: str | Path) -> Path:
 def _parsed(file: Path) -> object:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is ten times as fast, and may be missing
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # the C one is ten times as fast, and may be missing
     try:
         if file.stat().st_size > _LIMIT_BYTES:
             raise _invalid(file, [f"larger than {_LIMIT_BYTES >> 20} MB"])
@@ -212,7 +214,9 @@ def _check_whole(entry: _SuiteEntry, problems: list[str]) -> None:
             problems.append(f"case {case.id}: group {case.group!r} is not under `groups`")
     for name, limits in entry.engines.items():
         used = {case.group for case in entry.cases}
-        problems += [f"engines.{name}.groups: no case is in {group!r}" for group in limits.groups if group not in used]
+        problems += [
+            f"engines.{name}.groups: no case is in {group!r}" for group in limits.groups if group not in used
+        ]
         if not limits.origin.strip():
             problems.append(f"engines.{name}.origin: say where the limit comes from")
 
@@ -248,7 +252,9 @@ def _style(entry: _CaseEntry, problems: list[str]) -> NumberStyle:
     try:
         return NumberStyle(entry.numbers)
     except ValueError:
-        problems.append(f"numbers is {entry.numbers!r}, and should be one of {', '.join(s.value for s in NumberStyle)}")
+        problems.append(
+            f"numbers is {entry.numbers!r}, and should be one of {', '.join(s.value for s in NumberStyle)}"
+        )
         return NumberStyle.COMMA_POINT
 
 
@@ -279,7 +285,9 @@ def _inconsistent(case: Case, suite: _SuiteEntry) -> list[str]:
                 if not case.expected.strip():
                     problems.append("check text needs an `expected` text")
                 if limit is None and "default" not in suite.engines:
-                    problems.append("check text has no `cer`, and the suite has no `engines: default:` to take it from")
+                    problems.append(
+                        "check text has no `cer`, and the suite has no `engines: default:` to take it from"
+                    )
             case OrderCheck(lines=None):
                 if not case.expected.strip():
                     problems.append("check order needs `lines`, or an `expected` text")

@@ -6,7 +6,8 @@ The rules are few, and each is about how a thing is written down and not about w
 * typographic quotes and dashes are the typewriter's; ``×`` between numbers is ``x``;
 * lines of rule characters only (``-----``, ``=====``) are drawing, not text;
 * no space beside a Chinese or Japanese character: print sets none, and readers guess;
-* with width ``fold``, full-width letters, digits and signs are plain ones. A case that must tell them apart says ``keep``.
+* with width ``fold``, full-width letters, digits and signs are plain ones. A case that must tell them apart
+  says ``keep``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ import re
 import unicodedata
 
 _QUOTES = str.maketrans(
-    {"‘": "'", "’": "'", "‚": "'", "“": '"', "”": '"', "„": '"', "´": "'", "`": "'", "×": "x", "✕": "x", "\u00a0": " "}
+    {
+        "‘": "'",
+        "’": "'",
+        "‚": "'",
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "´": "'",
+        "`": "'",
+        "×": "x",
+        "✕": "x",
+        "\u00a0": " ",
+    }
 )
 _DASHES = re.compile("[‐‑‒–—―−]")
 _RULE = re.compile(r"[-=_*~.·•─━┄┈\s]*")
@@ -31,7 +44,9 @@ def normalise(text: str, *, width: str = "fold") -> str:
 
 def normalised_lines(text: str, *, width: str = "fold") -> list[str]:
     """The lines of ``text`` that say something, normalised."""
-    text = unicodedata.normalize("NFKC" if width == "fold" else "NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = unicodedata.normalize(
+        "NFKC" if width == "fold" else "NFC", text.replace("\r\n", "\n").replace("\r", "\n")
+    )
     text = _DASHES.sub("-", text.translate(_QUOTES))
     lines = (_SPACE_BY_WIDE.sub("", _BLANKS.sub(" ", line).strip()) for line in text.split("\n"))
     return [line for line in lines if not _RULE.fullmatch(line)]

@@ -1,7 +1,7 @@
 """What an acceptance suite is, as values: cases of one picture each, and checks that can fail.
 
-The dataclasses are also the file format: the loader validates ``suite.yaml`` against them, so an unknown key is a
-problem with a name. ``docs/reference/suites.md`` describes the format for people.
+The dataclasses are also the file format: the loader validates ``suite.yaml`` against them, so an unknown
+key is a problem with a name. ``docs/reference/suites.md`` describes the format for people.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ DateOrder = Literal["dmy", "mdy", "ymd"]
 
 @dataclass(frozen=True)
 class Amount:
-    """A field that holds one amount: it stands after one of ``labels``, in the same line or in one of the next.
+    """A field that holds one amount: it stands after one of ``labels``, in the same line or in one of the
+    next.
 
     ``amount`` is written as printed ("17,000", "Rp 2.500").
     """
@@ -58,7 +59,9 @@ class TextCheck:
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """``lines`` (default: all expected lines) are there, in order; each at least ``similarity`` alike (0 to 1)."""
+    """``lines`` (default: all expected lines) are there, in order; each at least ``similarity`` alike (0 to
+    1).
+    """
 
     kind: ClassVar[str] = "order"
     lines: tuple[str, ...] | None = None
@@ -92,7 +95,8 @@ class FieldsCheck:
 
 @dataclass(frozen=True)
 class ArithmeticCheck:
-    """``equations`` between fields hold for the amounts that the *answer* gives, e.g. ``cash - total = change``.
+    """``equations`` between fields hold for the amounts that the *answer* gives, e.g. ``cash - total =
+    change``.
 
     ``within`` is the difference that is let pass; products may also be off by one in the last printed place,
     because shops round a tax their own way.

@@ -34,7 +34,10 @@ def _fields(receipt: dict[str, Any], rows: tuple[Row, ...]) -> dict[str, Any]:
     items = [(row.columns[0], _amount(rows, index)) for index, row in enumerate(rows) if row.item]
     fields: dict[str, Any] = {}
     if items:
-        fields["items"] = {"labels": [label for label, _ in items], "amounts": [amount for _, amount in items]}
+        fields["items"] = {
+            "labels": [label for label, _ in items],
+            "amounts": [amount for _, amount in items],
+        }
     for name, meant in receipt["fields"].items():
         fields[name] = meant if name == "date" else {"label": meant, "amount": _labelled(rows, meant)}
     return fields

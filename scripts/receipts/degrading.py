@@ -1,6 +1,7 @@
 """Wearing receipts out: what time, a hand, a camera and a chat program do to a picture.
 
-Noise comes from ``numpy.random.RandomState``, whose stream is frozen for good, so that pictures can be made again to the byte.
+Noise comes from ``numpy.random.RandomState``, whose stream is frozen for good, so that pictures can be made
+again to the byte.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def paper(picture: Image.Image, _random: np.random.RandomState, *, shade: int) -
 
 
 def fade(picture: Image.Image, random: np.random.RandomState, *, ink: int, patch: int) -> Image.Image:
-    """Thermal paper that has lost contrast: the darkest ink becomes ``ink``, up to ``patch`` paler in spots."""
+    """Thermal paper that has lost contrast: the darkest ink becomes ``ink``, up to ``patch`` paler in
+    spots.
+    """
     array = np.asarray(picture, dtype=np.float64)
     height, width = array.shape
     coarse = random.uniform(0.0, 1.0, (max(2, height // 90), max(2, width // 90)))
@@ -47,7 +50,9 @@ def skew(
 
 def lowres(picture: Image.Image, _random: np.random.RandomState, *, scale: float) -> Image.Image:
     """Scaled down by ``scale`` and up again, as a chat program does."""
-    small = picture.resize((round(picture.width * scale), round(picture.height * scale)), Image.Resampling.BILINEAR)
+    small = picture.resize(
+        (round(picture.width * scale), round(picture.height * scale)), Image.Resampling.BILINEAR
+    )
     return small.resize(picture.size, Image.Resampling.BILINEAR)
 
 
@@ -80,7 +85,15 @@ def jpeg(
     return picture
 
 
-STEPS = {"paper": paper, "fade": fade, "skew": skew, "lowres": lowres, "blur": blur, "noise": noise, "jpeg": jpeg}
+STEPS = {
+    "paper": paper,
+    "fade": fade,
+    "skew": skew,
+    "lowres": lowres,
+    "blur": blur,
+    "noise": noise,
+    "jpeg": jpeg,
+}
 
 
 def wear(picture: Image.Image, steps: list[dict[str, dict[str, Any]]], seed: int) -> Image.Image:

@@ -70,7 +70,9 @@ class Faces:
                 str(path), points, index=font.get("index", 0), layout_engine=ImageFont.Layout.BASIC
             )
 
-        return cls(face(font["file"], size), face(font["bold"], size), face(font["bold"], round(size * LARGE)))
+        return cls(
+            face(font["file"], size), face(font["bold"], size), face(font["bold"], round(size * LARGE))
+        )
 
     def of(self, row: Row) -> ImageFont.FreeTypeFont:
         """The face of a row."""
@@ -82,7 +84,9 @@ def draw(receipt: dict[str, Any], font: dict[str, Any]) -> Image.Image:
     size, width = receipt["size"], receipt["width"]
     faces, rows = Faces.open(font, size), rows_of(receipt)
     pitch = round(size * 1.55)
-    heights = [round(pitch * (1.3 if row.large else 0.7 if row.rule or not row.columns else 1)) for row in rows]
+    heights = [
+        round(pitch * (1.3 if row.large else 0.7 if row.rule or not row.columns else 1)) for row in rows
+    ]
     picture = Image.new("L", (width, sum(heights) + 2 * MARGIN), PAPER)
     canvas = ImageDraw.Draw(picture)
     top = MARGIN

@@ -1,6 +1,7 @@
 """Judging answers: one small pure function per check, and one that calls the right one.
 
-``judge(check, case, answer, limit)`` never raises: a check that crashes is a result (`error`), not a traceback.
+``judge(check, case, answer, limit)`` never raises: a check that crashes is a result (`error`), not a
+traceback.
 """
 
 from __future__ import annotations

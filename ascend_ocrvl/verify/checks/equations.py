@@ -28,7 +28,9 @@ class Term:
 
 
 def parse_equation(text: str) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Both sides of ``cash - total = change`` or ``sum(items) * 0.1 = tax``. Raises ValueError on anything else."""
+    """Both sides of ``cash - total = change`` or ``sum(items) * 0.1 = tax``. Raises ValueError on anything
+    else.
+    """
     sides = text.split("=")
     if len(sides) != 2:
         raise ValueError(f"{text!r} is not one equation with one `=`")
@@ -68,11 +70,16 @@ def check_arithmetic(
 ) -> tuple[str, str]:
     """Problem and detail of the `arithmetic` check."""
     amounts = read_fields(fields, text, style)
-    places = max((decimals(amount, style) for field in fields.values() for amount in _printed(field)), default=0)
-    problems, seen = [], []
+    places = max(
+        (decimals(amount, style) for field in fields.values() for amount in _printed(field)), default=0
+    )
+    problems: list[str] = []
+    seen: list[str] = []
     for equation in equations:
         left, right = parse_equation(equation)
-        missing = [term.name for term in (*left, *right) if term.name and None in amounts.get(term.name, (None,))]
+        missing = [
+            term.name for term in (*left, *right) if term.name and None in amounts.get(term.name, (None,))
+        ]
         if missing:
             problems.append(f"{equation}: the answer gives no {' and no '.join(missing)}")
             continue
@@ -87,7 +94,9 @@ def check_arithmetic(
 def _value(terms: Sequence[Term], amounts: Mapping[str, tuple[Decimal | None, ...]]) -> Decimal:
     total = Decimal(0)
     for term in terms:
-        inner = sum((a for a in amounts[term.name] if a is not None), Decimal(0)) if term.name else term.number
+        inner = (
+            sum((a for a in amounts[term.name] if a is not None), Decimal(0)) if term.name else term.number
+        )
         total += term.sign * term.factor * inner
     return total
 

@@ -86,7 +86,9 @@ def _several(
 
 
 def _behind(label: str, labels: Sequence[str], lines: Sequence[str], style: NumberStyle) -> Decimal | None:
-    """The amount behind ``label``: the rest of its line, else the first of the next lines that is an amount."""
+    """The amount behind ``label``: the rest of its line, else the first of the next lines that is an
+    amount.
+    """
     bare = [compact("".join(normalised_lines(other))).casefold() for other in (label, *labels)]
     wanted, others = bare[0], set(bare[1:]) - {bare[0]}
     index, rest = _line_of(wanted, others, lines, style)

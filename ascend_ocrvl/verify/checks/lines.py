@@ -42,7 +42,9 @@ def check_present(lines: Sequence[str], text: str, similarity: float, width: str
 def check_absent(lines: Sequence[str], text: str, width: str) -> tuple[str, str]:
     """Problem and detail of the `absent` check."""
     given = compact(normalise(text, width=width))
-    found = [f"“{line}”" for line in lines if (bare := compact(normalise(line, width=width))) and bare in given]
+    found = [
+        f"“{line}”" for line in lines if (bare := compact(normalise(line, width=width))) and bare in given
+    ]
     if found:
         return f"There, and should not be: {_listed(found, len(found))}.", ""
     return "", f"None of {len(lines)} is there."
