@@ -1,7 +1,7 @@
 """Reading the catalog: package YAML to frozen dataclasses.
 
 At run time the dataclasses are built directly; pydantic checks the same files strictly in :func:`problems_of`
-(tests, ``scripts/check-catalog``, and when the direct way fails). Importing it alone costs more than ``load()``.
+(tests, ``scripts/check-catalog``, and when the direct way fails), as importing it costs more than ``load()``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = ("id", "version", "key", "flag", "name", "path", "field", "prefix", "ca
 
 @cache
 def load() -> Catalog:
-    """The catalog of this package, read once in a process. Raises `CatalogError` with the place of every flaw."""
+    """The catalog of this package, read once in a process. Raises `CatalogError` with every flaw's place."""
     data: dict[str, Any] = {}
     for name in FILES:
         data |= parse(read(name), f"{name}.yaml")

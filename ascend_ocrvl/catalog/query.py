@@ -1,4 +1,4 @@
-"""Questions to the catalog, all pure. A name that is not there raises `CatalogError`, with the nearest ones."""
+"""Questions to the catalog, all pure. A name that is not there raises `CatalogError` and the nearest ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Version labels that are not numbers: keys that order them, and spans of them.
 
-Three kinds are in use: releases of vLLM-Ascend (``v0.23.0.post1``), CANN (``8.2.RC1``, ``9.1.0-beta.1``) and the
-HDK, i.e. driver and firmware (``24.1.rc3.7``). A key compares with keys of its own kind only.
+Three kinds are in use: releases of vLLM-Ascend (``v0.23.0.post1``), CANN (``8.2.RC1``, ``9.1.0-beta.1``) and
+the HDK, i.e. driver and firmware (``24.1.rc3.7``). A key compares with keys of its own kind only.
 A label that is none of the kind, such as an internal ``T`` build of CANN, has no key: ``None``, *not known*.
 """
 
