@@ -94,7 +94,7 @@ class DeviceNode:
     """A node below /dev that Ascend uses."""
 
     path: str
-    kind: str  # char, dir, file, other
+    kind: str  # char, dir, file, socket, other
     mode: str | None = None  # octal, e.g. "0660"
     uid: int | None = None
     gid: int | None = None
@@ -115,6 +115,8 @@ class PathFacts:
     executable: bool | None = None
     size: int | None = None  # bytes
     real_path: str | None = None
+    readable: bool | None = None  # by the user who ran the probe
+    writable: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,8 @@ class NpuSmi:
     cards: tuple[Card, ...] = ()
     error_code: int | None = None  # the negative DCMI code, e.g. -8005
     error_text: str | None = None  # the sentences that came instead of a table
+    missing_library: str | None = None  # that the dynamic loader did not find
+    warnings: tuple[str, ...] = ()  # [WARNING] lines beside a good table
     raw: str = ""
 
 
@@ -219,7 +223,11 @@ class DriverFacts:
     firmware_version: str | None = None
     modules: tuple[str, ...] = ()  # loaded kernel modules of Ascend
     module_vermagic: str | None = None
-    dkms: str | None = None
+    dkms: str | None = None  # one line a build: "davinci_ascend/1.0, 5.10.0-182.aarch64, aarch64: installed"
+    module_kernels: tuple[str, ...] = ()  # kernels for which a driver module lies in /lib/modules
+    kernel_headers: bool | None = None  # of the running kernel
+    version_mtime_s: float | None = None  # of the driver's version.info, seconds since the epoch
+    namespaces: tuple[str, ...] = ()  # /proc/uda/namespace_node, root only: which namespace owns which device
     install_log_mtime_s: float | None = None  # last entry of the install log, seconds since the epoch
     dmesg: tuple[str, ...] = ()
     libraries: tuple[PathFacts, ...] = ()
@@ -246,6 +254,7 @@ class ContainerFacts:
     ports: tuple[int, ...] = ()  # published host ports
     network_mode: str | None = None
     privileged: bool | None = None
+    runtime: str | None = None  # runc, ascend …
     labels: tuple[tuple[str, str], ...] = ()
     env: tuple[str, ...] = ()  # names with values of ASCEND_* only: the rest may hold secrets
 
@@ -338,7 +347,9 @@ class HostFacts:
     def davinci_numbers(self) -> tuple[int, ...]:
         """The N of every /dev/davinciN character device, in order."""
         prefix = "/dev/davinci"
-        found = (n.path[len(prefix) :] for n in self.device_nodes if n.path.startswith(prefix) and n.kind == "char")
+        found = (
+            n.path[len(prefix) :] for n in self.device_nodes if n.path.startswith(prefix) and n.kind == "char"
+        )
         return tuple(sorted(int(n) for n in found if n.isdigit()))
 
     def path(self, path: str) -> PathFacts | None:

@@ -1,0 +1,88 @@
+"""`ascend-ocrvl probe`: facts of a host as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ascend_ocrvl.errors import RequestError
+
+
+@click.command(
+    epilog="On a host without this package:  ascend-ocrvl probe --script > probe.sh, there  sh probe.sh > "
+    "facts.txt, here again  ascend-ocrvl doctor --facts facts.txt"
+)
+@click.option("--script", "print_script", is_flag=True, help="Print the probe itself, a POSIX sh script.")
+@click.option(
+    "--from", "source", metavar="FILE", help="Read what the script printed, or facts JSON; - is stdin."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")
+@click.option(
+    "--path", "paths", multiple=True, metavar="PATH", help="One more place to look at, e.g. the weights."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    default=30,
+    show_default=True,
+    metavar="S",
+    help="Seconds for the whole.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, as always here.")
+def probe(
+    *,
+    print_script: bool,
+    source: str | None,
+    output: str | None,
+    paths: tuple[str, ...],
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Look at this host and print what was seen as JSON. Changes nothing; needs neither root nor an NPU."""
+    from ascend_ocrvl.cli.options import facts_from
+    from ascend_ocrvl.cli.output import note
+    from ascend_ocrvl.host.probe import run_probe, script
+    from ascend_ocrvl.host.transport import LocalTransport
+
+    if print_script:
+        for name, given in (("--from", source), ("--path", paths), ("--json", as_json)):
+            if given:
+                raise RequestError(
+                    f"--script prints a file; {name} has no meaning beside it.", remedy="leave it out"
+                )
+        write(script(), output)
+        return
+    if source is not None and paths:
+        raise RequestError(
+            "--path looks at this host, and --from reads what was seen before.",
+            remedy="give the paths to the script on the host:  sh probe.sh PATH… > facts.txt",
+        )
+    facts = (
+        facts_from(source)
+        if source is not None
+        else run_probe(LocalTransport(), timeout_s=timeout, paths=paths)
+    )
+    if source is not None and facts.probe_version is None:
+        raise RequestError(
+            f"{source} holds no output of the probe.",
+            wanted="what `sh probe.sh` printed, whole and unedited, or JSON of `ascend-ocrvl probe`",
+            remedy="ascend-ocrvl probe --script > probe.sh",
+        )
+    write(json.dumps(facts.to_dict(), ensure_ascii=False, indent=2) + "\n", output)
+    for problem in facts.problems:
+        note(f"note: {problem.section}: {problem.what}")
+
+
+def write(text: str, output: str | None) -> None:
+    """Write ``text`` to a file, or to stdout. Raises `RequestError` when the file cannot be written."""
+    if output is None or output == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise RequestError(
+            f"{output} cannot be written: {e.strerror}.", wanted="a file in a folder that exists"
+        ) from e
