@@ -54,7 +54,7 @@ class Decision:
     value: str
     reason: str
     source: str
-    standing: str = "documented"  # documented, reported, measured here, requested, derived
+    standing: str = "documented"  # documented, reported, measured here, requested, derived, assumed
     deviates: bool = False  # differs from the documented command
 
 
@@ -99,6 +99,7 @@ class Service:
     shm_size: str | None = None
     privileged: bool = False
     restart: str = "unless-stopped"
+    stop_signal: str = "SIGINT"  # vLLM-Ascend documents kill -2 as the graceful stop
     stop_timeout_s: int = 60
     health: HealthCheck | None = None
     labels: tuple[tuple[str, str], ...] = ()
@@ -142,12 +143,15 @@ class Plan:
         try:
             data = json.loads(text)
         except ValueError as e:
-            raise RequestError(f"{origin} is not JSON: {e}.", wanted="what `ascend-ocrvl plan -o FILE` wrote") from e
+            raise RequestError(
+                f"{origin} is not JSON: {e}.", wanted="what `ascend-ocrvl plan -o FILE` wrote"
+            ) from e
         digest = data.pop("digest", None) if isinstance(data, dict) else None
         plan = values.load(cls, data, SCHEMA, origin=origin)
         if digest != plan.digest:
             raise RequestError(
-                f"{origin} was changed after it was written: its digest is {digest}, its content gives {plan.digest}.",
+                f"{origin} was changed after it was written: its digest is {digest}, its content gives "
+                f"{plan.digest}.",
                 why="A plan is applied as it was reviewed.",
                 remedy="ascend-ocrvl plan … -o FILE, with the options that give what you want",
             )

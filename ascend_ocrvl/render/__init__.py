@@ -1,0 +1,8 @@
+"""Words: a plan as commands that a person can read, paste and keep."""
+
+from __future__ import annotations
+
+from ascend_ocrvl.render.docker import docker, docker_argv, docker_text
+from ascend_ocrvl.render.script import script_text
+
+__all__ = ["docker", "docker_argv", "docker_text", "script_text"]
