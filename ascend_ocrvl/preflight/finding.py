@@ -20,7 +20,8 @@ class Outcome(str, Enum):
 class Finding:
     """One check's result on one host.
 
-    On anything but pass: what was found, what was wanted, why it matters, the commands that mend it, and the source.
+    On anything but pass: what was found, what was wanted, why it matters, the commands that mend it, and the
+    source.
     """
 
     check: str  # stable id, e.g. "device.access"
@@ -34,3 +35,4 @@ class Finding:
     source: str = ""
     group: str = ""
     ignored: bool = False  # a failure that --ignore turned into a warning; it stays visible
+    cause: str = ""  # which of several causes of the same symptom, e.g. "permission" of npu.dcmi

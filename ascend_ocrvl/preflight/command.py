@@ -1,0 +1,42 @@
+"""The command line that a request stands for, so that a remedy can be pasted with one option changed."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+from typing import Any
+
+from ascend_ocrvl.plan.model import Spec
+
+_ALL = "all_npus"
+_SPECIAL = {"npus", _ALL, "eager", "extra_args", "extra_env"}
+_OPTIONS = {f.name: "--" + f.name.replace("_", "-") for f in fields(Spec) if f.name not in _SPECIAL}
+
+
+def command(spec: Spec, verb: str, **changes: Any) -> str:
+    """``ascend-ocrvl VERB`` with the options of ``spec`` after ``changes``;
+
+    options at their default are left out.
+    """
+    spec = replace(spec, **changes)
+    words = ["ascend-ocrvl", verb]
+    for name, option in _OPTIONS.items():
+        value = getattr(spec, name)
+        if value is True:
+            words.append(option)
+        elif value != _DEFAULT[name]:
+            words += [option, str(value)]
+    if spec.all_npus:
+        words += ["--npus", "all"]
+    elif spec.npus is not None:
+        words += ["--npus", ",".join(map(str, spec.npus))]
+    if spec.eager is not None:
+        words.append("--eager" if spec.eager else "--graph")
+    for pair in spec.extra_env:
+        words += ["--env", "=".join(pair)]
+    for word in spec.extra_args:
+        words.append(f"--arg={word}")
+    return shlex.join(words)
+
+
+_DEFAULT = {name: getattr(Spec(), name) for name in _OPTIONS}
