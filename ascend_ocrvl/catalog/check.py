@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from ascend_ocrvl.catalog import check_products as of_products
-from ascend_ocrvl.catalog.files import build, parse, problems_of, shelves
+from ascend_ocrvl.catalog.files import build, parse, problems_of, safe_loader, shelves
 from ascend_ocrvl.catalog.problem import Problem, span_problems
 from ascend_ocrvl.catalog.query import image_tag
 from ascend_ocrvl.catalog.schema import Catalog, ConfigKey
@@ -24,7 +24,10 @@ _DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?")
 
 
 def problems(texts: Mapping[str, str]) -> list[str]:
-    """All problems of catalog files (texts by name without ``.yaml``): ``file: entry: what``, one string each."""
+    """All problems of catalog files (texts by name without ``.yaml``):
+
+    ``file: entry: what``, one string each.
+    """
     data: dict[str, Any] = {}
     home: dict[str, str] = {}  # top-level key → file
     found: list[Problem] = []
@@ -65,7 +68,7 @@ def _twice(text: str) -> Iterator[str]:
             for value in node.value:
                 yield from walk(value)
 
-    yield from dict.fromkeys(walk(yaml.compose(text, Loader=yaml.SafeLoader)))
+    yield from dict.fromkeys(walk(yaml.compose(text, Loader=safe_loader())))
 
 
 def sources(catalog: Catalog) -> Iterator[Problem]:
@@ -172,9 +175,7 @@ def spans(catalog: Catalog) -> Iterator[Problem]:
     for key in catalog.config_keys:
         yield from span_problems("config_keys", key.key, key.first, key.removed, versions)
     for one, other in combinations(catalog.config_keys, 2):
-        if one.key == other.key and _overlap(
-            release_key, (one.first, one.removed), (other.first, other.removed)
-        ):
+        if one.key == other.key and _overlap(one, other):
             yield Problem("config_keys", one.key, "has two entries for the same releases")
     for capability in catalog.capabilities:
         yield from span_problems("capabilities", capability.id, capability.first, None, versions)

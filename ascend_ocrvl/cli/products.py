@@ -141,7 +141,7 @@ def _bound(product: Product) -> str:
 
 
 def _bad(catalog: Catalog, product: Product) -> list[tuple[str, str]]:
-    """Releases that are known to fail on the product, those with the same reason together, and what is known."""
+    """Releases that are known to fail on the product, those of one reason together, and the reason."""
     from ascend_ocrvl.catalog import known_bad
 
     together: dict[KnownBad, list[str]] = {}
@@ -178,14 +178,13 @@ def releases_text(catalog: Catalog) -> list[str]:
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
     lines += ["", *(f"{mark}  {meaning}" for mark, meaning in MARKS.items())]
+    for product in catalog.products:
+        bad = _bad(catalog, product)
+        if bad:
+            lines += ["", f"Known to fail on {product.id}", *_rows(bad)]
     for release in catalog.releases:
-        bad = [
-            (f"! {b.product}", f"{b.reason} ({b.issue}; {b.standing}) Take {b.instead}.")
-            for b in release.known_bad
-        ]
-        rows = [*bad, *(("", note) for note in release.notes)]
-        if rows:
-            lines += ["", release.version, *_rows(rows)]
+        if release.notes:
+            lines += ["", release.version, *_rows(("", note) for note in release.notes)]
     return lines
 
 
