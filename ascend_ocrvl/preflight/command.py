@@ -39,4 +39,37 @@ def command(spec: Spec, verb: str, **changes: Any) -> str:
     return shlex.join(words)
 
 
+def changes_of(words: str, spec: Spec) -> dict[str, Any] | None:
+    """What options in a remedy (``--release v0.23.0``) change in a request; None when they are no options of ours."""
+    try:
+        parts = shlex.split(words)
+    except ValueError:
+        return None
+    changes: dict[str, Any] = {}
+    while parts:
+        option = parts.pop(0)
+        if option in ("--eager", "--graph"):
+            changes["eager"] = option == "--eager"
+        elif option == "--allow-known-bad":
+            changes["allow_known_bad"] = True
+        elif option == "--npus" and parts:
+            changes |= _numbers(parts.pop(0))
+        elif option == "--env" and parts:
+            name, _, value = parts.pop(0).partition("=")
+            changes["extra_env"] = (*(p for p in spec.extra_env if p[0] != name), (name, value))
+        elif option in _NAMES and parts:
+            changes[_NAMES[option]] = parts.pop(0)
+        else:
+            return None
+    return changes or None
+
+
+def _numbers(text: str) -> dict[str, Any]:
+    if text == "all":
+        return {"npus": None, "all_npus": True}
+    numbers = tuple(int(n) for n in text.split(",") if n.isascii() and n.isdecimal())
+    return {"npus": numbers or None, "all_npus": False}
+
+
+_NAMES = {option: name for name, option in _OPTIONS.items()}
 _DEFAULT = {name: getattr(Spec(), name) for name in _OPTIONS}

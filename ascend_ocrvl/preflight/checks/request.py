@@ -2,68 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Collection, Iterable
 
-from ascend_ocrvl.catalog.schema import Model, Product, Release
+from ascend_ocrvl.catalog.schema import Product
 from ascend_ocrvl.catalog.versions import cann_key, in_span
 from ascend_ocrvl.errors import OcrvlError
-from ascend_ocrvl.plan import flags as flag_words
-from ascend_ocrvl.plan.additional_config import choose_additional_config
-from ascend_ocrvl.plan.context import budget, choose_max_model_len
-from ascend_ocrvl.plan.graph import choose_graph
-from ascend_ocrvl.plan.images import choose_cann, reference, release_of_tag
-from ascend_ocrvl.plan.model import Service
-from ascend_ocrvl.plan.releases import choose_model, choose_release
-from ascend_ocrvl.plan.wish import Wish, read_wish
+from ascend_ocrvl.plan import Decision, Plan
+from ascend_ocrvl.preflight.aspects import (
+    Aspect,
+    aspect,
+    base,
+    flag,
+    number,
+    plans_without_host,
+    without,
+    words_of,
+)
+from ascend_ocrvl.preflight.checks.devices import nodes
+from ascend_ocrvl.preflight.checks.environment import conflicts, visible_devices
+from ascend_ocrvl.preflight.checks.identity import lspci, product
+from ascend_ocrvl.preflight.command import changes_of
 from ascend_ocrvl.preflight.context import Context
 from ascend_ocrvl.preflight.finding import Finding, Outcome
-from ascend_ocrvl.preflight.verdict import failed, listed, passed, skipped, warned
+from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, skipped, warned
 
 NO_PRODUCT = "No NPU product is asked for or found."
-
-
-@dataclass(frozen=True)
-class Request:
-    """The request as the plan reads it, decided as far as one check needs."""
-
-    wish: Wish
-    product: Product
-    release: Release
-    model: Model
-
-
-def refused(ctx: Context, error: OcrvlError) -> Finding:
-    """A plan's refusal as a finding: its options become commands that can be pasted."""
-    lines = [line.strip() for line in error.remedy.splitlines() if line.strip()]
-    options = [line for line in lines if line.startswith("--")]
-    words = [line for line in lines if not line.startswith(("--", "ascend-ocrvl "))]
-    commands = [line.split("   (")[0] for line in lines if line.startswith("ascend-ocrvl ")]
-    commands += [
-        f"{ctx.retry()} {option.split('   (')[0]}"
-        for option in options
-        if not option.split("   (")[0].isupper()
-    ]
-    return failed(
-        error.found,
-        wanted=error.wanted,
-        why=error.why or "A plan cannot be made from this.",
-        remedy=" ".join(words) or ("Take one of these options." if commands else "Ask for something else."),
-        commands=tuple(c for c in commands if not c.split()[-1].isupper()),
-        source=error.see or "the request",
-    )
+PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "-tp", "-pp")
+LENGTH = "--max-model-len"
+GRAPH = ("--compilation-config", "--enforce-eager")
 
 
 def plan(ctx: Context) -> Finding:
     """A plan can be made from the request, the catalog and the facts."""
     if ctx.plan is not None:
-        return passed(
-            f"{len(ctx.plan.services)} service(s) of {ctx.plan.product}, release "
-            f"{ctx.plan.release or 'none'}."
-        )
+        release = f", release {ctx.plan.release}" if ctx.plan.release else ""
+        return passed(f"{counted(len(ctx.plan.services), 'service')} of {ctx.plan.product}{release}.")
     if ctx.refusal is None:
         return skipped("No plan was asked for." if ctx.product else NO_PRODUCT)
-    named = [name for name, check in SPECIFIC.items() if _fails(check(ctx))]
+    if ctx.product is None:
+        return skipped("Without a product there is no plan; product says why.")
+    checks = HOST_SIDE if plans_without_host(ctx) else SPECIFIC
+    named = [name for name, check in checks.items() if _fails(check(ctx))]
     if named:
         return skipped(f"No plan was made: {listed(named)} says why.")
     return refused(ctx, ctx.refusal)
@@ -74,238 +54,240 @@ def _fails(result: list[Finding] | Finding) -> bool:
     return any(f.outcome is Outcome.FAIL for f in findings)
 
 
-def _request(ctx: Context) -> Request | OcrvlError:
-    """The request, or what is wrong with it before any single check."""
-    assert ctx.product is not None  # noqa: S101 - callers have asked
-    try:
-        wish = read_wish(ctx.spec)
-        tagged = release_of_tag(ctx.spec.image, ctx.catalog)
-        release = choose_release(wish.spec, ctx.product, ctx.catalog, tagged).value
-        return Request(wish, ctx.product, release, choose_model(wish.spec, ctx.product, ctx.catalog).value)
-    except OcrvlError as e:
-        return e
+def refused(ctx: Context, error: OcrvlError, drop: Collection[str] = ()) -> Finding:
+    """A plan's refusal as a finding: the options of its remedy become commands that can be pasted.
 
-
-def _judged(ctx: Context, judge: Callable[[Request], Finding]) -> Finding:
-    """``judge`` on the request;
-
-    a refusal of its own is its finding, one that came before it is another check's.
+    ``drop`` are options of the server that were given and refused; the commands leave them out.
     """
+    kept = without(ctx.spec.extra_args, set(drop)) if drop else ctx.spec.extra_args
+    sentences: list[str] = []
+    commands: list[str] = []
+    for line in filter(None, (text.strip() for text in error.remedy.splitlines())):
+        words, _, note = line.partition("   (")
+        placeholder = any(w.isupper() and w.isalpha() for w in words.split()[1:])
+        changes = changes_of(words, ctx.spec)
+        if changes is not None and not placeholder:
+            commands.append(ctx.retry(**({"extra_args": kept} | changes)))
+        elif words.startswith("ascend-ocrvl ") and not placeholder:
+            commands.append(words)
+        elif not placeholder:
+            sentences.append(f"{words[0].upper()}{words[1:].rstrip('.')}{f' ({note}' if note else ''}.")
+    if not commands and kept != ctx.spec.extra_args:
+        commands.append(ctx.retry(extra_args=kept))
+    return failed(
+        error.found,
+        wanted=error.wanted or "a request that can be planned",
+        why=error.why or "No plan can be made from this.",
+        remedy=" ".join(sentences) or ("Ask for this instead." if commands else "Ask for something else."),
+        commands=tuple(commands),
+        source=error.see or "the request",
+    )
+
+
+def _part(
+    ctx: Context, judge: Callable[[Product, Aspect], Finding], part: Aspect | None, drop: Collection[str] = ()
+) -> Finding:
+    """``judge`` on one part of the request; a refusal of the part is the finding itself."""
     if ctx.product is None or ctx.product.kind != "npu":
         return skipped(NO_PRODUCT)
-    request = _request(ctx)
-    if isinstance(request, OcrvlError):
-        return skipped("The request itself cannot be read; release.product or plan says why.")
-    try:
-        return judge(request)
-    except OcrvlError as e:
-        return refused(ctx, e)
+    if part is None:
+        return skipped("The release is refused already; release.product says why.")
+    if part.refusal is not None:
+        return refused(ctx, part.refusal, drop)
+    return judge(ctx.product, part)
 
 
 def release_product(ctx: Context) -> Finding:
     """The release has an image for the product, serves the model there, and is not known to fail."""
-    if ctx.product is None or ctx.product.kind != "npu":
-        return skipped(NO_PRODUCT)
-    try:
-        wish = read_wish(ctx.spec)
-        tagged = release_of_tag(ctx.spec.image, ctx.catalog)
-    except OcrvlError:
-        return skipped("The request itself cannot be read; plan says why.")
-    try:
-        choice = choose_release(wish.spec, ctx.product, ctx.catalog, tagged)
-    except OcrvlError as e:
-        return refused(ctx, e)
-    if choice.warnings:
-        return warned(
-            " ".join(choice.warnings),
-            wanted=f"a release that is known to work on {ctx.product.id}",
-            why="What others reported will most likely happen here too.",
-            remedy="Take the default release, or look closely at the results.",
-            commands=(ctx.retry(release=ctx.product.default_release, allow_known_bad=False, image=None),),
-            source=listed(d.source for d in choice.decisions) or choice.value.source,
-        )
-    return passed(f"{choice.value.version} on {ctx.product.id}.")
+
+    def judge(target: Product, part: Aspect) -> Finding:
+        release = part.plan.release if part.plan else None
+        entry = next((r for r in ctx.catalog.releases if r.version == release), None)
+        bad = next((b for b in entry.known_bad if b.product == target.id), None) if entry else None
+        if bad is not None:
+            return warned(
+                f"{release} is known to fail on {target.id} ({bad.issue}), and is taken all the same, as "
+                f"asked.",
+                wanted=f"{bad.instead}, for example",
+                why=bad.reason,
+                remedy="Take a release without that fault, or look closely at the results.",
+                commands=(ctx.retry(release=bad.instead, allow_known_bad=False, image=None),),
+                source=f"{bad.issue} ({bad.standing})",
+            )
+        return passed(f"{release} on {target.id}.")
+
+    return _part(ctx, judge, base(ctx))
 
 
 def cann_graph(ctx: Context) -> Finding:
     """Graph mode is used only where the CANN inside the image carries it."""
 
-    def judge(request: Request) -> Finding:
-        image = ctx.spec.image or reference(
-            ctx.catalog, request.release, request.product, ctx.spec.os_variant, ctx.spec.mirror
-        )
-        cann = choose_cann(request.wish.spec, request.product, request.release, image, ctx.facts).value
-        mode = ctx.plan.graph if ctx.plan else None
-        if mode is None:
-            wish = request.wish
-            mode = choose_graph(
-                wish.spec, request.product, request.release, cann, ctx.catalog, wish.flags, ctx.facts
-            ).value
-        low, key = request.product.graph_min_cann, cann_key(cann.version or "")
-        if mode not in ("eager", "none") and low and (key is None or key < (cann_key(low) or ())):
+    def judge(target: Product, part: Aspect) -> Finding:
+        plan = ctx.plan or part.plan
+        assert plan is not None  # noqa: S101 - a part that is not refused has a plan
+        low, key = target.graph_min_cann, cann_key(plan.cann or "")
+        inside = f"CANN {plan.cann}" if plan.cann else "a CANN that is not known"
+        if plan.graph not in ("eager", "none") and low and (key is None or key < (cann_key(low) or ())):
             return failed(
-                f"The plan runs {mode}, and the image has CANN {cann.version or 'that is not known'}.",
-                wanted=f"CANN {low} or newer, or --eager",
+                f"The plan runs {plan.graph}, and the image has {inside}.",
+                wanted=f"CANN {low} or newer in the image, or --eager",
                 why="The capture of graphs fails while the server starts.",
                 remedy="Run without graphs, or take a release whose image has a newer CANN.",
                 commands=(
                     ctx.retry(eager=True),
-                    ctx.retry(release=request.product.default_release, eager=None, cann=None),
+                    ctx.retry(release=target.default_release, eager=None, cann=None),
                 ),
-                source=request.product.graph_source,
+                source=target.graph_source,
             )
-        note = f"; graphs need {low}" if low and mode == "eager" else ""
-        return passed(f"{mode}, CANN {cann.version or 'not known'} in the image{note}.")
+        note = f"; graphs need {low} or newer" if low and plan.graph == "eager" else ""
+        return passed(f"{plan.graph}, with {inside} in the image{note}.")
 
-    return _judged(ctx, judge)
+    return _part(ctx, judge, aspect(ctx, "cann", "eager", flags=GRAPH), GRAPH)
 
 
 def context_length(ctx: Context) -> Finding:
     """The context holds the largest request that a client sends."""
 
-    def judge(request: Request) -> Finding:
-        need = budget(request.wish.spec, request.model, ctx.catalog).value
-        given = [_number(flag(s, "--max-model-len")) for s in ctx.services]
-        short = [n for n in given if n is not None and n < need.total]
-        limit = request.product.always_max_model_len
-        if ctx.services and limit and None in given:
+    def judge(target: Product, part: Aspect) -> Finding:
+        limit = target.always_max_model_len
+        given = [number(flag(s, LENGTH)) for s in ctx.services]
+        if given and limit and None in given:
             return failed(
-                "The plan has no --max-model-len.",
-                wanted=f"--max-model-len {limit}",
-                why=request.product.max_model_len_reason or "This chip needs a bound.",
-                remedy="Plan again: the option is always given on this product.",
+                f"The plan has no {LENGTH}.",
+                wanted=f"{LENGTH} {limit}",
+                why=target.max_model_len_reason,
+                remedy="Plan again: on this product the option is always given.",
                 commands=(ctx.retry(),),
-                source=request.product.max_model_len_source or request.product.source,
+                source=target.max_model_len_source,
             )
-        if short:
-            return failed(
-                f"A context of {short[0]} tokens is too small: {need.arithmetic}.",
-                wanted=f"{need.total} tokens or more",
-                why="A longer page is cut off, and rows go missing silently.",
-                remedy="Give the context that the clients need.",
-                commands=(ctx.retry(max_model_len=limit or need.total),),
-                source=need.client.source,
-            )
-        choice = choose_max_model_len(
-            request.wish.spec, request.product, request.release, request.model, ctx.catalog
-        )
-        if choice.warnings:
+        told = [w for w in part.warnings if w]
+        if told:
             return warned(
-                " ".join(choice.warnings),
-                wanted=f"--max-model-len {limit or need.total}",
-                why="More context than clients need costs memory of the chip, and on some releases its "
-                "square.",
+                " ".join(told),
+                wanted=f"{LENGTH} {limit}" if limit else "a length that the clients need",
+                why="More context than clients need costs memory of the chip, on some releases its square.",
                 remedy="Take the documented length.",
-                commands=(ctx.retry(max_model_len=limit),),
-                source=request.product.max_model_len_source or need.client.source,
+                commands=(ctx.retry(max_model_len=None, extra_args=without(ctx.spec.extra_args, {LENGTH})),),
+                source=target.max_model_len_source or target.source,
             )
-        value = next((n for n in given if n is not None), choice.value)
-        return passed(f"{value or 'the model’s own limit'} tokens; the client needs {need.arithmetic}.")
+        decision = _decision(ctx.plan or part.plan, f"args.{LENGTH}")
+        return passed(f"{decision.value}. {decision.reason}" if decision else "The model's own limit holds.")
 
-    return _judged(ctx, judge)
+    return _part(ctx, judge, aspect(ctx, "model", "client", "max_model_len", flags=(LENGTH,)), (LENGTH,))
 
 
 def config_keys(ctx: Context) -> Finding:
     """Every key of --additional-config is known to the release."""
+    option = "--additional-config"
 
-    def judge(request: Request) -> Finding:
-        choice = choose_additional_config(request.product, request.release, ctx.catalog, request.wish.flags)
-        unknown = [w for w in choice.warnings if "ignores it" in w]
-        if unknown:
+    def judge(_target: Product, part: Aspect) -> Finding:
+        if part.warnings:
             return warned(
-                " ".join(unknown),
-                wanted="keys that the release reads",
-                why=f"The key does nothing here, and from {ctx.catalog.config_fatal_since} on it ends the "
-                f"server.",
+                " ".join(part.warnings),
+                wanted="keys and values that the release documents",
+                why=f"A key that a release does not know does nothing, and from "
+                f"{ctx.catalog.config_fatal_since} on it "
+                "ends the server.",
                 remedy="Leave the key out.",
-                commands=(ctx.retry(extra_args=()),),
+                commands=(ctx.retry(extra_args=without(ctx.spec.extra_args, {option})),),
                 source="vllm-ascend ascend_config.py, tag by tag",
             )
-        keys = [key for key, _ in flag_words.leaves(choice.value)]
-        return passed(f"{listed(keys)} known to {request.release.version}." if keys else "No keys are given.")
+        keys = _keys(ctx.plan or part.plan, option)
+        return passed(f"{listed(keys)}: known to the release." if keys else "No keys are given.")
 
-    return _judged(ctx, judge)
+    return _part(ctx, judge, aspect(ctx, flags=(option,)), (option,))
+
+
+def _keys(plan: Plan | None, option: str) -> list[str]:
+    """Top keys of a JSON option in the plan's first service."""
+    text = flag(plan.services[0], option) if plan and plan.services else None
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return []
+    return list(value) if isinstance(value, dict) else []
 
 
 def dtype(ctx: Context) -> Finding:
     """The number format is one that the chip has."""
 
-    def judge(request: Request) -> Finding:
-        product = request.product
-        asked = [f.value for f in request.wish.flags if f.name == "--dtype"]
-        planned = [flag(s, "--dtype") for s in ctx.services]
+    def judge(target: Product, part: Aspect) -> Finding:
+        asked = words_of(ctx.spec.extra_args, {"--dtype"})[1:]
+        planned = [flag(s, "--dtype") for s in (ctx.services or (part.plan.services if part.plan else ()))]
         given = [*asked, *(v for v in planned if v)]
-        bad = [v for v in given if v not in product.dtypes and v not in ("auto", "half")]
-        auto = "auto" in given or (ctx.services and None in planned)
-        if not bad and not (auto and product.dtype_explicit):
-            return passed(f"{listed(dict.fromkeys(given)) or product.dtypes[0] + ' by default'}.")
+        bad = [v for v in given if v not in target.dtypes and v not in ("auto", "half")]
+        by_model = "auto" in given or None in planned
+        if not bad and not (by_model and target.dtype_explicit):
+            return passed(f"{listed(dict.fromkeys(given)) or f'{target.dtypes[0]}, the default'}.")
         return failed(
-            f"--dtype {bad[0]}." if bad else "The plan leaves --dtype to the model, which is bfloat16.",
-            wanted=listed(product.dtypes),
-            why=product.dtype_reason,
+            f"--dtype {bad[0]}." if bad else "--dtype is left to the model, which is bfloat16.",
+            wanted=f"--dtype {listed(target.dtypes)}",
+            why=target.dtype_reason,
             remedy="Leave --dtype to the plan.",
-            commands=(
-                ctx.retry(
-                    extra_args=tuple(a for a in ctx.spec.extra_args if "dtype" not in a and a not in bad)
-                ),
-            ),
-            source=product.dtype_source or product.source,
+            commands=(ctx.retry(extra_args=without(ctx.spec.extra_args, {"--dtype"})),),
+            source=target.dtype_source or target.source,
         )
 
-    return _judged(ctx, judge)
+    return _part(ctx, judge, aspect(ctx, flags=("--dtype",)), ("--dtype",))
 
 
 def tensor_parallel(ctx: Context) -> Finding:
     """The model is not spread over more chips than the product can."""
 
-    def judge(request: Request) -> Finding:
-        names = ("--tensor-parallel-size", "--pipeline-parallel-size")
-        asked = [(f.name, _number(f.value)) for f in request.wish.flags if f.name in names]
-        asked += [(n, _number(flag(s, n))) for s in ctx.services for n in names]
-        most = request.product.max_tensor_parallel
-        over = [(name, n) for name, n in asked if n is not None and n > most]
+    def judge(target: Product, _part: Aspect) -> Finding:
+        over = [n for n in _sizes(ctx) if n > target.max_tensor_parallel]
         if not over:
-            return passed("One chip per service." if most == 1 else f"At most {most} chips per service.")
+            return passed("One chip per service.")
         return failed(
-            f"{over[0][0]} {over[0][1]}.",
-            wanted=f"{most}",
+            f"The model is to be spread over {over[0]} chips.",
+            wanted=f"{target.max_tensor_parallel}",
             why="The model is small enough for one chip, and is supported on one only. More chips serve "
-            "more clients as services "
-            "of their own.",
+            "more clients as "
+            "services of their own.",
             remedy="Start one service per chip.",
-            commands=(ctx.retry(extra_args=(), all_npus=True, npus=None),),
+            commands=(
+                ctx.retry(extra_args=without(ctx.spec.extra_args, set(PARALLEL)), all_npus=True, npus=None),
+            ),
             source=ctx.source("note.tensor_parallel"),
         )
 
-    return _judged(ctx, judge)
+    return _part(ctx, judge, aspect(ctx, flags=PARALLEL), PARALLEL)
+
+
+def _sizes(ctx: Context) -> Iterable[int]:
+    asked = [number(w) for name in PARALLEL for w in words_of(ctx.spec.extra_args, {name})[1:]]
+    planned = [number(flag(s, name)) for s in ctx.services for name in PARALLEL]
+    return [n for n in (*asked, *planned) if n is not None]
 
 
 def triton_absent(ctx: Context) -> Finding:
     """No triton in the image of a chip that has no triton compiler."""
 
-    def judge(request: Request) -> Finding:
-        product, release = request.product, request.release
-        if product.triton != "forbidden":
-            return passed(f"{product.title} runs with the image's own triton-ascend.")
-        if not in_span(release.version, None, product.triton_removed_since):
-            return passed(f"The images since {product.triton_removed_since} are without it.")
-        if ctx.services and all(
-            any("uninstall" in line and "triton" in line for line in s.prepare) for s in ctx.services
+    def judge(target: Product, part: Aspect) -> Finding:
+        plan = ctx.plan or part.plan
+        release = (plan.release if plan else None) or ""
+        services = plan.services if plan else ()
+        if target.triton != "forbidden":
+            return passed(f"{target.title} runs with the image's own triton-ascend.")
+        if not in_span(release, None, target.triton_removed_since):
+            return passed(f"The images since {target.triton_removed_since} are without it.")
+        if services and all(
+            any("uninstall" in line and "triton" in line for line in s.prepare) for s in services
         ):
-            return passed(
-                f"The image of {release.version} has it; the plan removes it before the server starts."
-            )
-        return (failed if ctx.services else warned)(
-            f"The image of {release.version} has triton-ascend in it.",
+            return passed(f"The image of {release} has it; the plan removes it before the server starts.")
+        return failed(
+            f"The image of {release} has triton-ascend in it, and the plan does not remove it.",
             wanted="neither triton nor triton-ascend",
             why="Its compiler has no such target: `Cannot find option named 'Ascend310P3'!` on the first "
             "kernel.",
-            remedy="Remove both before the server starts, as deploy does; or take a newer release.",
-            commands=("pip uninstall -y triton triton-ascend", ctx.retry(release=product.default_release)),
+            remedy="Remove both in the container before the server starts, as deploy does; or take a newer "
+            "release.",
+            commands=("pip uninstall -y triton triton-ascend", ctx.retry(release=target.default_release)),
             source=ctx.source("note.triton"),
         )
 
-    return _judged(ctx, judge)
+    alone = base(ctx)
+    return _part(ctx, judge, alone if alone.plan else None)
 
 
 def cann_host(ctx: Context) -> Finding:
@@ -315,18 +297,15 @@ def cann_host(ctx: Context) -> Finding:
         m.source
         for s in ctx.services
         for m in s.mounts
-        if any(
-            r == m.target.rstrip("/") or r.startswith(m.target.rstrip("/") + "/") or m.target.startswith(r)
-            for r in roots
-        )
+        if any(f"{r}/".startswith(f"{m.target.rstrip('/')}/") or m.target.startswith(r) for r in roots)
     ]
     if mixed:
         return failed(
             f"The plan mounts {listed(mixed)} over the CANN of the image.",
             wanted="only the driver's folders from below /usr/local/Ascend",
             why="CANN belongs in the image, driver and firmware belong on the host. Two CANN in one "
-            "container end in undefined "
-            "symbols and missing kernels (561103, EZ1001).",
+            "container end in "
+            "undefined symbols and missing kernels (561103, EZ1001).",
             remedy="Mount /usr/local/Ascend/driver/lib64 and version.info only.",
             commands=(ctx.retry(),),
             source=ctx.source("note.cann_host"),
@@ -337,19 +316,8 @@ def cann_host(ctx: Context) -> Finding:
     return passed("None on the host, which is right: it is in the image.")
 
 
-def flag(service: Service, name: str) -> str | None:
-    """The value of an option in a service's command; None when it is not given."""
-    try:
-        flags = flag_words.parse(
-            service.serve[3:] if service.serve[:2] == ("vllm", "serve") else service.serve
-        )
-    except OcrvlError:
-        return None
-    return next((f.value for f in reversed(flags) if f.name == name), None)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else None
+def _decision(plan: Plan | None, field: str) -> Decision | None:
+    return next((d for d in plan.decisions if d.field == field), None) if plan else None
 
 
 SPECIFIC: dict[str, Callable[[Context], list[Finding] | Finding]] = {
@@ -359,4 +327,11 @@ SPECIFIC: dict[str, Callable[[Context], list[Finding] | Finding]] = {
     "config.keys": config_keys,
     "dtype": dtype,
     "tensor.parallel": tensor_parallel,
+    "env.visible-devices": visible_devices,
+    "env.conflicts": conflicts,
+}
+HOST_SIDE: dict[str, Callable[[Context], list[Finding] | Finding]] = {
+    "product": product,
+    "device.nodes": nodes,
+    "lspci": lspci,
 }

@@ -9,7 +9,7 @@ from ascend_ocrvl.host.facts import ContainerFacts, Listener, PathFacts
 from ascend_ocrvl.plan.model import Mount, Service
 from ascend_ocrvl.preflight.context import Context
 from ascend_ocrvl.preflight.finding import Finding
-from ascend_ocrvl.preflight.verdict import failed, listed, passed, skipped, warned
+from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, skipped, warned
 
 ANY_ADDRESS = ("0.0.0.0", "::", "*", "[::]", "")  # noqa: S104 - read from a list of listeners, nothing is bound
 GONE = ("missing", "link-broken")
@@ -181,7 +181,7 @@ def mounts(ctx: Context) -> list[Finding] | Finding:
     if unknown:
         wrong.append(skipped(f"The probe did not look at {listed(unknown)}."))
     if right and not wrong:
-        return passed(f"{listed(right)} are there.")
+        return passed(f"{counted(len(right), 'mounted path')} there, of the right kind.")
     return wrong or skipped("The probe looked at none of the mounted paths.")
 
 
