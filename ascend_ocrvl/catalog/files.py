@@ -41,11 +41,8 @@ def parse(text: str, origin: str) -> dict[str, Any]:
     """The mapping in a YAML text. Raises `CatalogError` when there is none."""
     import yaml
 
-    loader = getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # the C one is ten times as fast, and not always built
     try:
-        data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+        data = yaml.load(text, Loader=safe_loader())  # noqa: S506 - both are safe loaders
     except yaml.YAMLError as e:
         raise CatalogError(f"{origin} is not YAML: {e}", remedy=CHECK) from e
     if not isinstance(data, dict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 Key = tuple[int, ...]
 
@@ -33,6 +34,7 @@ _DRIVER = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def release_key(version: str) -> Key | None:
     """Orders vLLM-Ascend and paddlex versions, with or without ``v``: alpha < beta < rc < none < post."""
     m = _RELEASE.fullmatch(version.strip())
@@ -44,6 +46,7 @@ def release_key(version: str) -> Key | None:
     return (*_three(m["numbers"]), rank, int(m["n"] or 0), *post)
 
 
+@lru_cache(maxsize=256)
 def cann_key(label: str) -> Key | None:
     """Orders CANN labels, in any letter case: ``8.0.RC3 < 8.0.0 < 8.1.RC1``, ``9.1.0-beta.1 < 9.1.0``.
 
@@ -59,6 +62,7 @@ def cann_key(label: str) -> Key | None:
     return (*_three(m["numbers"]), *ranks, int(m["built"] or 0))
 
 
+@lru_cache(maxsize=256)
 def driver_key(version: str) -> Key | None:
     """Orders HDK versions: ``24.1.rc1 < 24.1.0 < 24.1.0.3 < 25.0.rc1.1 < 25.5.0``.
 

@@ -22,12 +22,12 @@ RELEASES = (
 )
 CANNS = (
     "7.0.RC1 7.0.0 8.0.RC1 8.0.RC2.alpha001 8.0.RC2 8.0.RC3 8.0.0 8.1.RC1.alpha002 8.1.RC1 8.2.RC1 8.2.RC2 "
-    "8.3.RC1 8.5.0.alpha002 8.5.0 8.5.1 8.5.2 9.0.0-beta.1 9.0.0-beta.2 9.0.0 9.0.1 9.1.0-beta.1 9.1.0-beta.3 9.1.0 "
-    "9.2.0-beta.2 9.2.0 9.2.0_20260930220649"
+    "8.3.RC1 8.5.0.alpha002 8.5.0 8.5.1 8.5.2 9.0.0-beta.1 9.0.0-beta.2 9.0.0 9.0.1 9.1.0-beta.1 "
+    "9.1.0-beta.3 9.1.0 9.2.0-beta.2 9.2.0 9.2.0_20260930220649"
 )
 DRIVERS = (
-    "22.0.0 22.0.4 23.0.rc2.3 23.0.rc3 24.1.rc1 24.1.rc3 24.1.rc3.7 24.1.0 24.1.0.3 25.0.rc1.1 25.2.0 25.3.rc1 "
-    "25.5.0 25.5.1.b020 25.5.1 25.5.2 25.7.rc1 26.0.rc1 26.0.rc2"
+    "22.0.0 22.0.4 23.0.rc2.3 23.0.rc3 24.1.rc1 24.1.rc3 24.1.rc3.7 24.1.0 24.1.0.3 25.0.rc1.1 25.2.0 "
+    "25.3.rc1 25.5.0 25.5.1.b020 25.5.1 25.5.2 25.7.rc1 26.0.rc1 26.0.rc2"
 )
 KEYS = {"release": release_key, "cann": cann_key, "driver": driver_key}
 
@@ -73,7 +73,7 @@ def test_spellings_of_one_version_have_one_key(kind: str, one: str, other: str) 
     ],
 )
 def test_what_is_no_label_has_no_key(kind: str, label: str) -> None:
-    """Internal builds, component versions and other words are not known, instead of somewhere in the order."""
+    """Internal builds, component versions and other words have no place in the order."""
     assert KEYS[kind](label) is None
 
 
