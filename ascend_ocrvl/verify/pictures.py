@@ -24,7 +24,10 @@ def media_type(head: bytes) -> str | None:
 
 
 def data_url(content: bytes) -> str:
-    """``content`` as a data URL; bytes that are no known picture are sent as such, for the server to judge."""
+    """``content`` as a data URL;
+
+    bytes that are no known picture are sent as such, for the server to judge.
+    """
     kind = media_type(content[:16]) or "application/octet-stream"
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 

@@ -108,8 +108,13 @@ def _content(content: object) -> str | None:
         return ""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else None
+        return _whole("".join(part for part in parts if isinstance(part, str)))
+    return _whole(content) if isinstance(content, str) else None
+
+
+def _whole(text: str) -> str:
+    """JSON can carry half a surrogate pair, which is no character and can be written nowhere."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _text(value: object) -> str:
