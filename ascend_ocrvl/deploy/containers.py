@@ -54,6 +54,17 @@ class Container:
         numbers = (d.removeprefix("/dev/davinci") for d in self.devices)
         return tuple(sorted(int(n) for n in numbers if n.isdigit()))
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Ports of the host on which it listens:
+
+        published ones, or on the host's network what its command says.
+        """
+        words = self.command
+        told = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--port"]
+        inner = tuple(int(p) for p in told if p.isdigit()) if self.network == "host" else ()
+        return tuple(port for _, port in self.published) or inner
+
     def uptime_s(self, now: datetime) -> float | None:
         """Seconds since it was started; None when it does not run."""
         if self.state != "running":
@@ -72,7 +83,10 @@ def previous_name(name: str, plan: str) -> str:
 
 
 def look(hands: Hands, *names: str) -> dict[str, Container]:
-    """The containers with these names, those that are there. Raises `EngineError` when the engine does not answer."""
+    """The containers with these names, those that are there.
+
+    Raises `EngineError` when the engine does not answer.
+    """
     if not names:
         return {}
     result = hands.ask(docker.inspect(*names))
@@ -83,7 +97,10 @@ def look(hands: Hands, *names: str) -> dict[str, Container]:
 
 
 def look_ours(hands: Hands) -> tuple[Container, ...]:
-    """Every container that carries our label, by name. Raises `EngineError` when the engine does not answer."""
+    """Every container that carries our label, by name.
+
+    Raises `EngineError` when the engine does not answer.
+    """
     listed = hands.ask(docker.list_ours())
     if not listed.ok:
         raise engine_error(listed, "Looking for our containers", {})
@@ -101,7 +118,9 @@ def parse_inspect(text: str) -> tuple[Container, ...]:
         documents = json.loads(text)
     except ValueError:
         return ()
-    return tuple(_container(d) for d in documents if isinstance(d, dict)) if isinstance(documents, list) else ()
+    return (
+        tuple(_container(d) for d in documents if isinstance(d, dict)) if isinstance(documents, list) else ()
+    )
 
 
 def _container(document: dict[str, Any]) -> Container:

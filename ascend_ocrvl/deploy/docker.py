@@ -16,7 +16,10 @@ LABEL_RELEASE = f"{LABEL}.release"
 
 
 def inspect(*names: str) -> Argv:
-    """Everything about containers, as JSON. Status 1 when one is not there; the others are printed all the same."""
+    """Everything about containers, as JSON.
+
+    Status 1 when one is not there; the others are printed all the same.
+    """
     return ("docker", "container", "inspect", *names)
 
 
@@ -27,12 +30,24 @@ def list_ours() -> Argv:
 
 def image(reference: str) -> Argv:
     """Id, architecture and size of an image that is on the host."""
-    return ("docker", "image", "inspect", "--format", "{{.Id}} {{.Os}}/{{.Architecture}} {{.Size}}", reference)
+    return (
+        "docker",
+        "image",
+        "inspect",
+        "--format",
+        "{{.Id}} {{.Os}}/{{.Architecture}} {{.Size}}",
+        reference,
+    )
 
 
 def pull(reference: str) -> Argv:
     """Fetch an image."""
     return ("docker", "pull", reference)
+
+
+def remove_image(reference: str) -> Argv:
+    """Take an image's name away, and its layers when nothing else has them."""
+    return ("docker", "image", "rm", reference)
 
 
 def tag(source: str, target: str) -> Argv:
@@ -52,9 +67,9 @@ def start(name: str) -> Argv:
     return ("docker", "start", name)
 
 
-def stop(name: str, timeout_s: int) -> Argv:
-    """End a container; it is killed when it has not ended after ``timeout_s``."""
-    return ("docker", "stop", "--time", str(timeout_s), name)
+def stop(name: str) -> Argv:
+    """End a container; it is killed when it has not ended after its own stop time-out."""
+    return ("docker", "stop", name)
 
 
 def rename(name: str, new: str) -> Argv:

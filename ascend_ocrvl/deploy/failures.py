@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ascend_ocrvl.catalog.signatures import find
+from ascend_ocrvl.catalog.docker_errors import find
 from ascend_ocrvl.errors import ApplyError
 from ascend_ocrvl.host.transport import TIMED_OUT, Result
 
@@ -28,7 +28,8 @@ def engine_error(result: Result, what: str, words: Mapping[str, object]) -> Engi
     match = find(text, "engine", words)
     if match is None:
         return EngineError(
-            f"{what} failed with status {result.status}: {said}", remedy=f"{result.command}     and see what it says"
+            f"{what} failed with status {result.status}: {said}",
+            remedy=f"{result.command}     and see what it says",
         )
     return EngineError(
         f"{what} failed: {match.line.removeprefix('docker: ')}",

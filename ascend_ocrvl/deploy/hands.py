@@ -1,8 +1,9 @@
 """The only way in which a deployment touches a host: it asks, or it changes.
 
-Whoever asks gets an answer, in a dry run too. Whoever changes is written to the audit log, and in a dry run only
-says what it would do. Actions are written once, against these two verbs, so a dry run prints the words that a real
-run executes.
+Whoever asks gets an answer, in a dry run too. Whoever changes is written to the audit log, and in a dry run
+only says what it would do. Actions are written once, against these two verbs, so a dry run prints the words
+that a
+real run executes.
 """
 
 from __future__ import annotations
@@ -30,9 +31,16 @@ class Hands:
     audit: Callable[[str, Sequence[str], int], None] = lambda _what, _argv, _status: None
     commands: list[str] = field(default_factory=list)
 
-    def ask(self, argv: Sequence[str], *, timeout_s: float = ASK_S, stdin: str | None = None) -> Result:
-        """Run a command that changes nothing."""
-        return self.transport.run(argv, timeout_s=timeout_s, stdin=stdin)
+    def ask(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = ASK_S,
+        stdin: str | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> Result:
+        """Run a command that changes nothing. With ``on_line``, stdout and stderr come as one, in order."""
+        return self.transport.run(argv, timeout_s=timeout_s, stdin=stdin, on_line=on_line)
 
     def change(
         self,
@@ -45,8 +53,8 @@ class Hands:
     ) -> Result:
         """Run a command that changes the host. ``what`` says why, for the audit log.
 
-        Ctrl-C waits until the command has ended, unless it is ``interruptible``: what a killed docker client leaves
-        in the daemon is not known.
+        Ctrl-C waits until the command has ended, unless it is ``interruptible``: what a killed docker client
+        leaves in the daemon is not known.
         """
         words = shlex.join(argv)
         self.commands.append(words)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ascend_ocrvl.catalog.signatures import Match, find
+from ascend_ocrvl.catalog.docker_errors import Match, find
 from ascend_ocrvl.deploy import docker
 from ascend_ocrvl.deploy.failures import engine_error
 from ascend_ocrvl.deploy.hands import Hands
@@ -14,7 +14,12 @@ from ascend_ocrvl.deploy.steps import Step
 from ascend_ocrvl.errors import ApplyError
 
 PULL_S = 6 * 3600.0  # an image of 10 GB over 4 Mbit/s; Ctrl-C is the way out, not this
-MACHINES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "amd64": "amd64"}  # uname -m → as images say it
+MACHINES = {
+    "aarch64": "arm64",
+    "arm64": "arm64",
+    "x86_64": "amd64",
+    "amd64": "amd64",
+}  # uname -m → as images say it
 
 
 class ImageError(ApplyError):
@@ -48,7 +53,10 @@ def registry_of(reference: str) -> str:
 
 
 def mirrored(reference: str, registry: str, prefixes: Sequence[str]) -> tuple[str, ...]:
-    """The same image below other prefixes. Only images of ``registry`` are carried by its mirrors; the tag stays whole."""
+    """The same image below other prefixes.
+
+    Only images of ``registry`` are carried by its mirrors; the tag stays whole.
+    """
     if not reference.startswith(f"{registry}/"):
         return ()
     rest = reference.removeprefix(f"{registry}/")
@@ -56,7 +64,10 @@ def mirrored(reference: str, registry: str, prefixes: Sequence[str]) -> tuple[st
 
 
 def image_step(wanted: Wanted) -> Step:
-    """The step that brings an image. An image that was pulled stays when a later step fails: it is no harm, and large."""
+    """The step that brings an image.
+
+    An image that was pulled stays when a later step fails: it is no harm, and large.
+    """
     return Step(
         id="image",
         title=f"Image {wanted.reference}",
@@ -84,7 +95,8 @@ def _check_platform(wanted: Wanted, platform: str) -> None:
         f"The image {wanted.reference} on the host is for {platform}; the host is linux/{machine}.",
         wanted=f"the image for linux/{machine}",
         why="The engine starts it all the same, and the server ends with `exec format error`.",
-        remedy=f"docker image rm {wanted.reference}\ndocker pull --platform linux/{machine} {wanted.reference}",
+        remedy=f"docker image rm {wanted.reference}\ndocker pull --platform linux/{machine} "
+        f"{wanted.reference}",
     )
 
 
@@ -124,17 +136,28 @@ def _fetch(wanted: Wanted, hands: Hands) -> str:
 
 def _name_and_check(wanted: Wanted, reference: str, hands: Hands) -> str:
     if reference != wanted.reference:
-        hands.change("name image", docker.tag(reference, wanted.reference)).check("Naming the image of the mirror")
+        hands.change("name image", docker.tag(reference, wanted.reference)).check(
+            "Naming the image of the mirror"
+        )
     if hands.dry:
         return "would be pulled"
-    where = f"pulled from {registry_of(reference)}"
-    there = _present(wanted, hands)
+    try:
+        there = _present(wanted, hands)
+    except ImageError as e:  # for another processor: of no use here, and 10 GB
+        for name in dict.fromkeys((wanted.reference, reference)):
+            hands.change("remove image", docker.remove_image(name))
+        only = f"{registry_of(reference)} has the image for another processor only, so it was removed again."
+        e.found = f"{only} {e.found}"
+        e.remedy = (
+            f"docker pull --platform {wanted.platform} {wanted.reference}     tells whether there is one"
+        )
+        raise
     if not there:
         raise ImageError(
             f"The image {wanted.reference} was pulled, and is not on the host.",
             remedy=f"docker image ls {wanted.reference.partition(':')[0]}",
         )
-    return f"{where}; {there}"
+    return f"pulled from {registry_of(reference)}; {there}"
 
 
 def _words(wanted: Wanted, reference: str | None = None) -> dict[str, object]:

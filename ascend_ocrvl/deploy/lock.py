@@ -1,7 +1,8 @@
-"""One deployment at a time on a host: a lock that is a folder, made by ``mkdir``, with a file that says who holds it.
+"""One deployment at a time on a host: a lock that is a folder, made by ``mkdir``, with a file that says who
+holds it.
 
-A lock whose owner is known to be gone (its process has ended, or its machine was started anew since) is taken over,
-and that is told. Nobody else's lock is ever broken by us.
+A lock whose owner is known to be gone (its process has ended, or its machine was started anew since) is taken
+over, and that is told. Nobody else's lock is ever broken by us.
 """
 
 from __future__ import annotations
@@ -48,9 +49,17 @@ def myself(command: str) -> Owner:
 
 @contextmanager
 def held(
-    transport: Transport, folder: str, me: Owner, tell: Callable[[str], None], *, gone: Callable[[Owner], bool] | None = None
+    transport: Transport,
+    folder: str,
+    me: Owner,
+    tell: Callable[[str], None],
+    *,
+    gone: Callable[[Owner], bool] | None = None,
 ) -> Iterator[None]:
-    """Hold the lock of a host's state folder. Raises `LockHeld`, or `ApplyError` when the folder cannot be written."""
+    """Hold the lock of a host's state folder.
+
+    Raises `LockHeld`, or `ApplyError` when the folder cannot be written.
+    """
     _take(transport, folder, me, tell, gone or is_gone)
     try:
         yield
@@ -79,7 +88,10 @@ def _take(
         owner = _owner(transport, folder)
         if owner is None or not gone(owner):
             raise _held_by(owner, transport.name, folder)
-        tell(f"The lock of {owner.user}, process {owner.pid}, since {owner.since} is stale: that process has ended.")
+        tell(
+            f"The lock of {owner.user}, process {owner.pid}, since {owner.since} is stale: that process has "
+            f"ended."
+        )
         transport.run(("sh", "-c", _MOVE_AWAY, "sh", folder, str(me.pid)), timeout_s=10)
     raise _held_by(_owner(transport, folder), transport.name, folder)
 
@@ -97,7 +109,8 @@ def _held_by(owner: Owner | None, host: str, folder: str) -> LockHeld:
         found = f"Somebody else is at work on {host}, and does not say who."
     else:
         found = (
-            f"{owner.user} is at work on {host} since {owner.since}: `{owner.command}`, process {owner.pid} on "
+            f"{owner.user} is at work on {host} since {owner.since}: `{owner.command}`, process {owner.pid} "
+            f"on "
             f"{owner.machine}."
         )
     return LockHeld(

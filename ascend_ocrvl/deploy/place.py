@@ -1,27 +1,27 @@
-"""From the containers that are there to those of the plan: what is kept, started, replaced, and how it is taken back.
+"""From the containers that are there to those of the plan: what is kept, started, replaced, and how it is
+taken back.
 
-A chip cannot serve two containers at once, so every old one is stopped and renamed before the first new one starts.
-The old ones stay, stopped, until the new ones have proved themselves; then the ones before them go.
+A chip cannot serve two containers at once, so every old one is stopped and renamed before the first new one
+starts. The old ones stay, stopped, until the new ones have proved themselves; then the ones before them go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ascend_ocrvl.deploy import docker
 from ascend_ocrvl.deploy.containers import Container, look, look_ours, previous_name
 from ascend_ocrvl.deploy.failures import engine_error
 from ascend_ocrvl.deploy.hands import Hands
-from ascend_ocrvl.deploy.images import MACHINES
 from ascend_ocrvl.deploy.steps import Step
 from ascend_ocrvl.errors import ChecksFailed
 from ascend_ocrvl.plan.model import Plan, Service
 
-STOP_MARGIN_S = 30  # what docker may need beyond the time that it gives the server to end
+STOP_S = 300.0  # more than any stop time-out of ours, after which docker kills
 
 
-class StrangersContainer(ChecksFailed):
+class StrangersContainerError(ChecksFailed):
     """A container that is not ours has the name of a service."""
 
 
@@ -54,13 +54,19 @@ class Layout:
 
 
 def family(name: str) -> str:
-    """The part of a service's name that `--name` gives; the rest is its number."""
+    """The part of a service's name that all services of a deployment share;
+
+    the rest is the number of a chip.
+    """
     head, dash, tail = name.rpartition("-")
     return head if dash and tail.isdigit() else name
 
 
 def layout_of(plan: Plan, hands: Hands) -> Layout:
-    """Look at the host, and decide. Raises `StrangersContainer`, or `EngineError` when the engine does not answer."""
+    """Look at the host, and decide.
+
+    Raises `StrangersContainerError`, or `EngineError` when the engine does not answer.
+    """
     names = [s.name for s in plan.services if s.kind == "container"]
     return decide(plan, look(hands, *names), look_ours(hands))
 
@@ -82,36 +88,37 @@ def _placement(service: Service, now: Container | None, digest: str) -> Placemen
     if now is None:
         return Placement(service, "create")
     if not now.ours:
-        raise StrangersContainer(
+        raise StrangersContainerError(
             f"A container named {service.name} is there that is not ours: image {now.image}, {now.state}.",
             wanted="a free name, or a container that this program made",
             why="What somebody else runs is neither stopped nor replaced.",
-            remedy=f"docker inspect {service.name}     shows whose it is\n--name OTHER     takes another name",
+            remedy=f"docker inspect {service.name}     shows whose it is\n--name OTHER     takes another "
+            f"name",
         )
     if now.plan != digest or now.state in ("dead", "paused", "removing"):
         return Placement(service, "replace", now)
     return Placement(service, "keep" if now.state in ("running", "restarting") else "start", now)
 
 
-def place_steps(plan: Plan, layout: Layout) -> list[Step]:
-    """The steps that make the host as the layout says."""
+def place_steps(plan: Plan, layout: Layout, words: Callable[[Service], dict[str, object]]) -> list[Step]:
+    """The steps that make the host as the layout says. ``words`` fill in causes and remedies."""
     replaced = [p.now for p in layout.placements if p.move == "replace" and p.now is not None]
-    stop_s = {p.service.name: p.service.stop_timeout_s for p in layout.placements}
     return [
-        *(_set_aside(old, stop_s.get(old.name, 60)) for old in (*layout.retired, *replaced)),
-        *(_container_step(p, plan) for p in layout.placements),
+        *(_set_aside(old) for old in (*layout.retired, *replaced)),
+        *(_container_step(p, plan, words(p.service)) for p in layout.placements),
     ]
 
 
-def _set_aside(old: Container, stop_s: int) -> Step:
+def _set_aside(old: Container) -> Step:
     """Stop a container and rename it; taken back, it has its name again and runs as before."""
     kept = previous_name(old.name, old.plan)
     ran = old.state in ("running", "restarting", "paused")
 
     def act(hands: Hands) -> str:
         if ran:
-            timeout_s = stop_s + STOP_MARGIN_S
-            _must(hands, "stop old container", docker.stop(old.name, stop_s), f"Stopping {old.name}", timeout_s=timeout_s)
+            _must(
+                hands, "stop old container", docker.stop(old.name), f"Stopping {old.name}", timeout_s=STOP_S
+            )
         if not hands.dry and kept in look(hands, kept):
             _must(hands, "remove older container", docker.remove(kept, force=True), f"Removing {kept}")
         _must(hands, "rename old container", docker.rename(old.name, kept), f"Renaming {old.name}")
@@ -129,20 +136,16 @@ def _set_aside(old: Container, stop_s: int) -> Step:
         return f"{old.name}, as it was before, is back" + (" and started" if ran else "")
 
     return Step(
-        f"old:{old.name}", f"Old container {old.name} (plan {old.plan[:12] or '?'})", lambda _hands: "", act, undo
+        f"old:{old.name}",
+        f"Old container {old.name} (plan {old.plan[:12] or '?'})",
+        lambda _hands: "",
+        act,
+        undo,
     )
 
 
-def _container_step(placement: Placement, plan: Plan) -> Step:
+def _container_step(placement: Placement, plan: Plan, words: dict[str, object]) -> Step:
     service, now = placement.service, placement.now
-    words = {
-        "image": service.image,
-        "name": service.name,
-        "port": service.port,
-        "platform": f"linux/{MACHINES.get(plan.arch or '', 'arm64')}",
-        "registry": service.image.partition("/")[0],
-        "weights": plan.weights or "",
-    }
 
     def done(_hands: Hands) -> str:
         return f"runs, of the same plan {plan.digest[:12]}" if placement.move == "keep" else ""
@@ -163,7 +166,13 @@ def _container_step(placement: Placement, plan: Plan) -> Step:
         if made is None or made.plan != plan.digest or made.labels.get(docker.LABEL_SERVICE) != service.name:
             return ""
         if placement.move == "start":
-            _must(hands, "stop container", docker.stop(service.name, service.stop_timeout_s), f"Stopping {service.name}")
+            _must(
+                hands,
+                "stop container",
+                docker.stop(service.name),
+                f"Stopping {service.name}",
+                timeout_s=STOP_S,
+            )
             return f"{service.name} is stopped, as it was before"
         if now is not None and made.id == now.id:
             return ""
@@ -174,8 +183,13 @@ def _container_step(placement: Placement, plan: Plan) -> Step:
 
 
 def tidy_step(layout: Layout) -> Step:
-    """Remove the containers that earlier deployments replaced: the one that was replaced now is kept instead."""
-    fresh = {p.service.name for p in layout.placements if p.move == "replace"} | {c.name for c in layout.retired}
+    """Remove the containers that earlier deployments replaced:
+
+    the one that was replaced now is kept instead.
+    """
+    fresh = {p.service.name for p in layout.placements if p.move == "replace"} | {
+        c.name for c in layout.retired
+    }
     gone = [c for c in layout.older if c.labels[docker.LABEL_SERVICE] in fresh]
 
     def act(hands: Hands) -> str:

@@ -1,4 +1,5 @@
-"""Waiting until a service can be used: it lives, `/health` is 200, it serves the right name, and it reads a picture.
+"""Waiting until a service can be used: it lives, `/health` is 200, it serves the right name, and it reads a
+picture.
 
 `/health` alone says that the HTTP server is up, not that the model is right or that it reads.
 """
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ascend_ocrvl.catalog.signatures import Match, find
+from ascend_ocrvl.catalog.docker_errors import Match, find
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.steps import Step
 from ascend_ocrvl.errors import NotReadyError
@@ -44,10 +45,15 @@ class Watched:
 
 @dataclass(frozen=True)
 class Senses:
-    """How an endpoint is asked. ``get`` gives status and text, or None when nobody answers; it never raises."""
+    """How an endpoint is asked.
+
+    ``get`` gives status and text, or None when nobody answers; it never raises.
+    """
 
     get: Callable[[str], tuple[int, str] | None]
-    read: Callable[[str, str], None]  # endpoint, served name: reads one known picture, or raises NotReadyError
+    read: Callable[
+        [str, str], None
+    ]  # endpoint, served name: reads one known picture, or raises NotReadyError
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -65,14 +71,18 @@ def ready_step(watched: Watched, senses: Senses, timeout_s: float, words: dict[s
 
     def act(hands: Hands) -> str:
         url = endpoint(service)
-        if hands.would(f"wait until {url} is healthy, serves {service.served_name} and reads a picture ({timeout_s:g} s)"):
+        if hands.would(
+            f"wait until {url} is healthy, serves {service.served_name} and reads a picture ({timeout_s:g} s)"
+        ):
             return "would wait"
         return wait_ready(watched, senses, hands, timeout_s, words)
 
     return Step(f"ready:{service.name}", f"Ready {service.name}", lambda _hands: "", act)
 
 
-def wait_ready(watched: Watched, senses: Senses, hands: Hands, timeout_s: float, words: dict[str, object]) -> str:
+def wait_ready(
+    watched: Watched, senses: Senses, hands: Hands, timeout_s: float, words: dict[str, object]
+) -> str:
     """Wait; what was seen, in words. Raises `NotReadyError` as soon as it is known that it will not come."""
     service, url, start = watched.service, endpoint(watched.service), senses.now()
     while True:
@@ -101,7 +111,8 @@ def _check_name(service: Service, url: str, models: tuple[int, str] | None) -> N
     raise NotReadyError(
         f"{url}/v1/models has {', '.join(names) or 'no model'}, not {service.served_name}.",
         wanted=f"the served name {service.served_name}",
-        why="Clients name the model in every request; another name gives 404. Perhaps another server has the port.",
+        why="Clients name the model in every request; another name gives 404. Perhaps another server has "
+        "the port.",
         remedy=f"ss -ltnp 'sport = :{service.port}'     shows who listens",
     )
 
@@ -139,15 +150,21 @@ def _ended(watched: Watched, life: Life, hands: Hands, words: dict[str, object])
     show_tail(watched, hands, lines)
     match = find("\n".join(lines), "server", words)
     line = match.line if match else likely_line(lines)
-    found = f"{watched.service.name} {life.detail} before it was ready" + (f": {line}" if line else ", and said nothing.")
+    found = f"{watched.service.name} {life.detail} before it was ready" + (
+        f": {line}" if line else ", and said nothing."
+    )
     return NotReadyError(found, **_cause(match, watched))
 
 
-def _late(watched: Watched, timeout_s: float, stage: str, hands: Hands, words: dict[str, object]) -> NotReadyError:
+def _late(
+    watched: Watched, timeout_s: float, stage: str, hands: Hands, words: dict[str, object]
+) -> NotReadyError:
     lines = watched.tail(hands, SEARCHED)
     show_tail(watched, hands, lines)
     match = find("\n".join(lines), "server", words)
-    error = NotReadyError(f"{watched.service.name} is not ready after {timeout_s:g} s: {stage}.", **_cause(match, watched))
+    error = NotReadyError(
+        f"{watched.service.name} is not ready after {timeout_s:g} s: {stage}.", **_cause(match, watched)
+    )
     if match is None:
         error.why = "It still lives, so it may only be slow: the first start fetches weights and compiles."
         error.remedy = f"--ready-timeout {timeout_s * 2:g}     waits longer"
@@ -167,7 +184,8 @@ def _cause(match: Match | None, watched: Watched) -> dict[str, str]:
 def likely_line(lines: Sequence[str]) -> str:
     """The line that most likely tells the cause: the first exception that is not the consequence of another.
 
-    Python prints the cause first and what it led to below; servers with several processes print it once more at the end.
+    Python prints the cause first and what it led to below; servers with several processes print it once more
+    at the end.
     """
     telling = [line for line in lines if line.strip() and not any(word in line for word in _CONSEQUENCES)]
     exceptions = [line for line in telling if _EXCEPTION.search(line)]

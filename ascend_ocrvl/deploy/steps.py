@@ -1,7 +1,7 @@
 """A deployment as a list of values: steps with a title, a test whether they are done, an action and an undo.
 
-The runner goes through them in order. When one fails, or the user interrupts, it undoes what was begun, last first,
-and lets the first error through: an undo that fails is told, and hides nothing.
+The runner goes through them in order. When one fails, or the user interrupts, it undoes what was begun, last
+first, and lets the first error through: an undo that fails is told, and hides nothing.
 """
 
 from __future__ import annotations
@@ -52,15 +52,29 @@ class Record:
     problems: list[str] = field(default_factory=list)  # undos that failed
 
 
-def run_steps(steps: Sequence[Step], hands: Hands, record: Record, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Run the steps. Raises what the first failing step raised, after everything begun was undone."""
+def _keep_nothing(_error: BaseException) -> bool:
+    return False
+
+
+def run_steps(
+    steps: Sequence[Step],
+    hands: Hands,
+    record: Record,
+    *,
+    keep: Callable[[BaseException], bool] = _keep_nothing,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run the steps. Raises what the first failing step raised, after everything begun was undone.
+
+    ``keep`` names errors after which nothing is undone.
+    """
     begun: list[tuple[Step, int]] = []
     try:
         for step in steps:
             begun.append((step, len(record.steps)))
             _run(step, hands, record, clock)
-    except BaseException:
-        if not hands.dry:
+    except BaseException as e:
+        if not hands.dry and not keep(e):
             _undo(begun, hands, record)
         raise
 

@@ -1,7 +1,8 @@
 """Weights: a folder on the host that is complete, or a cache that the server may fill.
 
-A safetensors file says itself how long it must be: eight bytes give the length of a JSON header, and the header
-gives the end of the last tensor (safetensors README, "Format"). So a copy that broke off is found without a list of
+A safetensors file says itself how long it must be: eight bytes give the length of a JSON header, and the
+header gives the end of the last tensor (safetensors README, "Format"). So a copy that broke off is found
+without a list of
 sizes, from a few kilobytes.
 """
 
@@ -40,7 +41,7 @@ class WeightsError(ApplyError):
     """The weights folder is not there, or not complete."""
 
 
-class MissingSources(ApplyError):
+class MissingSourcesError(ApplyError):
     """Something that a container would mount is not on the host."""
 
 
@@ -67,10 +68,12 @@ def weights_step(plan: Plan) -> Step:
 def check_folder(folder: str, hands: Hands) -> str:
     """What the folder holds, in words. Raises `WeightsError` with every problem of it."""
     listed = hands.ask(("sh", "-c", _LIST, "sh", folder))
-    remedy = f"modelscope download --model PaddlePaddle/PaddleOCR-VL --local_dir {folder}     on a host with a network"
+    download = f"modelscope download --model PaddlePaddle/PaddleOCR-VL --local_dir {folder}"
+    remedy = f"{download}     on a host with a network"
     if not listed.ok:
         raise WeightsError(
-            f"The weights folder {folder} cannot be read: {listed.stderr.strip().splitlines()[-1:] or listed.status}",
+            f"The weights folder {folder} cannot be read: "
+            f"{listed.stderr.strip().splitlines()[-1:] or listed.status}",
             wanted="a folder with config.json, the tokenizer and *.safetensors",
             remedy=remedy,
         )
@@ -84,7 +87,8 @@ def check_folder(folder: str, hands: Hands) -> str:
             remedy=remedy,
         )
     shards = [f for f in found if f.header is not None]
-    return f"{len(found)} files, {sum(f.size for f in shards) / 1e9:.2f} GB of tensors, lengths as their headers say"
+    size = sum(f.size for f in shards) / 1e9
+    return f"{len(found)} files, {size:.2f} GB of tensors, each as long as its header says"
 
 
 def parse_listing(text: str) -> tuple[WeightFile, ...]:
@@ -118,7 +122,7 @@ def _broken(folder: str, file: WeightFile, hands: Hands) -> str:
     if file.header is None or not 2 <= file.header <= min(_HEADER_LIMIT, file.size - 8):
         start = hands.ask(("head", "-c", str(len(_LFS)), f"{folder}/{file.name}")).stdout
         if start == _LFS:
-            return f"{file.name} is a Git LFS pointer of {file.size} bytes, not the tensors: `git lfs pull` fetches them"
+            return f"{file.name} is a Git LFS pointer, not the tensors: `git lfs pull` fetches them"
         return f"{file.name} ({file.size} bytes) is no safetensors file, or it was cut off within its header"
     header = hands.ask(("sh", "-c", _HEADER, "sh", folder, file.name, str(file.header))).stdout
     wanted = whole_length(header, file.header)
@@ -142,10 +146,13 @@ def whole_length(header: str, header_length: int) -> int | None:
 def folders_step(plan: Plan) -> Step:
     """The step that makes the cache folder, and refuses when another mount source is missing.
 
-    docker would make a folder of every source that is not there, a folder called npu-smi among them, and go on.
+    docker would make a folder of every source that is not there, a folder called npu-smi among them, and go
+    on.
     """
     sources = sorted({m.source for s in plan.services for m in s.mounts})
-    caches = sorted({m.source for s in plan.services for m in s.mounts if m.target.rstrip("/") == CACHE_TARGET})
+    caches = sorted(
+        {m.source for s in plan.services for m in s.mounts if m.target.rstrip("/") == CACHE_TARGET}
+    )
 
     def lacking(hands: Hands) -> list[str]:
         asked = hands.ask(("sh", "-c", _MISSING, "sh", *sources)) if sources else None
@@ -157,10 +164,11 @@ def folders_step(plan: Plan) -> Step:
         absent = lacking(hands)
         bad = [path for path in absent if path not in caches]
         if bad:
-            raise MissingSources(
+            raise MissingSourcesError(
                 "The container would mount what is not on the host: " + ", ".join(bad),
                 wanted="every source to be there before `docker run`",
-                why="docker makes an empty folder of each missing source, on the host, and starts the container.",
+                why="docker makes an empty folder of each missing source, on the host, and starts the "
+                "container.",
                 remedy="ascend-ocrvl doctor --only mounts.sources     says which package brings each",
                 see="docker 20.10.24, provoked on a simulated host (measured here)",
             )

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # A Duo host without root login: `ops` (password secret, sudo with password), `dk` (docker group, key only), `guest`.
 . "$LAB_KINDS/duo.sh"
+root=$1
 chroot "$root" sh -c 'groupadd -f docker
 useradd -m -s /bin/bash ops
 useradd -m -s /bin/bash -G docker -p "*" dk

@@ -10,7 +10,8 @@ It takes the command line of vLLM and behaves as the environment asks:
     STANDIN_TEXT=TEXT         read this in every picture ("" for an empty answer)
     STANDIN_QUIT_AFTER=N      end with status 1 after N requests for text
 
-The pictures that it knows are in /standin/answers.json: SHA-256 of the file to text. Another picture reads as nothing.
+The pictures that it knows are in /standin/answers.json: SHA-256 of the file to text. Another picture reads as
+nothing.
 """
 
 import base64
@@ -53,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     served = os.environ.get("STANDIN_SERVED") or option("--served-model-name", "model")
-    answers: dict = {}
+    answers = None
     asked = 0
 
     def log_message(self, *args):
@@ -134,7 +135,10 @@ def main():
     try:
         server = ThreadingHTTPServer(address, Handler)
     except OSError as e:
-        log("ERROR", f"[Errno {e.errno}] error while attempting to bind on address {address}: address already in use")
+        log(
+            "ERROR",
+            f"[Errno {e.errno}] error while attempting to bind on address {address}: address already in use",
+        )
         sys.exit(1)
     log("INFO", f"Started server process; listening on {address}")
     server.serve_forever()

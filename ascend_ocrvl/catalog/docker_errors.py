@@ -45,13 +45,16 @@ class Match:
 
 
 @cache
-def signatures() -> tuple[Signature, ...]:
-    """All signatures of the catalog, most telling first. Raises `CatalogError` for an entry with wrong keys."""
-    entries = parse(read("signatures"), "signatures.yaml").get("signatures", [])
+def known_errors() -> tuple[Signature, ...]:
+    """All signatures of the catalog, most telling first.
+
+    Raises `CatalogError` for an entry with wrong keys.
+    """
+    entries = parse(read("docker_errors"), "docker_errors.yaml").get("errors", [])
     try:
         return tuple(Signature(**{**entry, "where": tuple(entry["where"])}) for entry in entries)
     except (TypeError, KeyError) as e:
-        raise CatalogError(f"signatures.yaml is not valid: {e}", remedy="scripts/check-catalog") from e
+        raise CatalogError(f"docker_errors.yaml is not valid: {e}", remedy="scripts/check-catalog") from e
 
 
 def find(
@@ -59,7 +62,7 @@ def find(
 ) -> Match | None:
     """The first signature that ``text`` shows, or None. ``words`` fill in its cause and remedy."""
     lines = text.splitlines()
-    for signature in signatures() if known is None else known:
+    for signature in known_errors() if known is None else known:
         if where not in signature.where:
             continue
         pattern = re.compile(signature.pattern, re.IGNORECASE)

@@ -1,0 +1,165 @@
+"""ascend-ocrvl deploy."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ascend_ocrvl.cli.options import json_option, plan_options, read_text, spec_of
+from ascend_ocrvl.deploy.request import READY_S, Request
+from ascend_ocrvl.errors import ExitStatus, RequestError
+from ascend_ocrvl.plan.model import Plan, Spec
+
+
+@click.command()
+@plan_options
+@click.option(
+    "--plan", "plan_file", metavar="FILE", help="A plan that `ascend-ocrvl plan -o` wrote, as it is."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="ID", help="Go on although this check fails; may be repeated."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print the commands that would run, in order, and change nothing."
+)
+@click.option("--yes", is_flag=True, help="Take the CPU engine, without a question, when there is no NPU.")
+@click.option("--no-verify", is_flag=True, help="Leave out the acceptance suite.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder for the acceptance report."
+)
+@click.option(
+    "--ready-timeout",
+    type=click.FloatRange(1),
+    default=READY_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a service may take until it reads.",
+)
+@json_option
+def deploy(
+    *,
+    plan_file: str | None,
+    ignore: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    no_verify: bool,
+    out: Path | None,
+    ready_timeout: float,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Start the service and prove that it reads.
+
+    Probe, preflight, image, weights, container, readiness, acceptance: each step is skipped when it is done already, and
+    taken back when a later one fails. A second run with the same options changes nothing.
+    """
+    from ascend_ocrvl import catalog
+    from ascend_ocrvl.cli.telling import teller
+    from ascend_ocrvl.deploy.here import this_site
+    from ascend_ocrvl.deploy.run import deploy as run
+
+    saved = _saved(plan_file)
+    if saved is not None:
+        _refuse_plan_options(options)
+    if out is not None:
+        from ascend_ocrvl.report.files import check_folder
+
+        check_folder(out)
+    telling = teller(as_json=as_json)
+    request = Request(
+        spec=spec_of(options),
+        saved=saved,
+        ignore=ignore,
+        verify=not no_verify,
+        out=out,
+        ready_timeout_s=ready_timeout,
+        dry_run=dry_run,
+        command=shlex.join(["ascend-ocrvl", *_without_secrets(sys.argv[1:])]),
+        take_cpu=_asker(yes=yes, as_json=as_json, tell=telling.say),
+    )
+    report = run(request, this_site(request.command), catalog.load(), telling)
+    telling.close()
+    return _show(report, as_json=as_json)
+
+
+def _saved(plan_file: str | None) -> Plan | None:
+    return None if plan_file is None else Plan.from_json(read_text(plan_file), origin=plan_file)
+
+
+def _refuse_plan_options(options: dict[str, Any]) -> None:
+    """A saved plan is applied as it was reviewed; options that would change it are a contradiction."""
+    asked = spec_of(dict(options))
+    if asked != Spec():
+        import dataclasses
+
+        given = [
+            f.name for f in dataclasses.fields(Spec) if getattr(asked, f.name) != getattr(Spec(), f.name)
+        ]
+        raise RequestError(
+            f"--plan was given, and options that make another plan: {', '.join(given)}.",
+            wanted="one of the two",
+            remedy="ascend-ocrvl plan … -o FILE     with these options, then  ascend-ocrvl deploy --plan FILE",
+        )
+
+
+def _asker(*, yes: bool, as_json: bool, tell: Callable[[str], None]) -> Callable[[str], bool]:
+    """Who is asked whether the CPU engine will do: --yes, a person at a terminal, or nobody."""
+
+    def ask(found: str) -> bool:
+        tell(found)
+        engine = "the CPU engine (PP-OCRv6 on this machine's processor; it is not PaddleOCR-VL)"
+        if yes:
+            tell(f"--yes: taking {engine}.")
+            return True
+        if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        return click.confirm(f"Run {engine} instead?", default=False, err=True)
+
+    return ask
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """The command line without the values of --env: they may be keys, and many read the audit log."""
+    shown, hide = [], False
+    for word in words:
+        if hide:
+            word = f"{word.partition('=')[0]}=…"  # noqa: PLW2901 - the shown word replaces it
+        elif word.startswith("--env="):
+            word = f"--env={word[6:].partition('=')[0]}=…"  # noqa: PLW2901 - as above
+        hide = word == "--env"
+        shown.append(word)
+    return shown
+
+
+def _show(report: Any, *, as_json: bool) -> int:
+    from ascend_ocrvl.cli.output import emit_json, show_error
+
+    if as_json:
+        emit_json(report.document())
+    if report.outcome == "interrupted":
+        click.echo("Interrupted." + _taken_back(report), err=True)
+        return ExitStatus.INTERRUPTED
+    if report.error is not None:
+        show_error(report.error, as_json=False)
+        return int(report.error.status)
+    if report.outcome == "dry-run":
+        return ExitStatus.OK
+    for service in report.placed:
+        word = "unchanged" if service.move == "keep" else "ready"
+        click.echo(f"{service.name}  {word}  {service.served_name} at {service.url}/v1", err=as_json)
+    if report.report:
+        click.echo(f"report: {report.report}/report.html", err=as_json)
+    if report.placed:
+        first = report.placed[0]
+        click.echo(f"next: ascend-ocrvl verify --url {first.url} --out report", err=True)
+    return ExitStatus.OK
+
+
+def _taken_back(report: Any) -> str:
+    undone = [s.undone for s in reversed(report.record.steps) if s.undone]
+    return f" Taken back: {'; '.join(undone)}." if undone else " Nothing was left behind."

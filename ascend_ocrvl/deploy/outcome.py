@@ -1,0 +1,73 @@
+"""What a deployment came to, as a value and as a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ascend_ocrvl import values
+from ascend_ocrvl.deploy.ready import endpoint
+from ascend_ocrvl.deploy.steps import Record
+from ascend_ocrvl.errors import OcrvlError
+from ascend_ocrvl.plan.model import Plan, Service
+from ascend_ocrvl.preflight.finding import Finding, Outcome
+
+SCHEMA = "deploy/1"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A service after the deployment."""
+
+    name: str
+    kind: str  # container or process
+    move: str  # create, start, replace, keep
+    url: str
+    served_name: str
+    port: int
+    davinci: tuple[int, ...]
+
+
+@dataclass
+class Report:
+    """Filled while a deployment goes on, so that a failure finds what was done before it."""
+
+    host: str
+    outcome: str = "failed"  # deployed, unchanged, dry-run, failed, interrupted
+    plan: Plan | None = None
+    findings: tuple[Finding, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    record: Record = field(default_factory=Record)
+    report: str | None = None  # folder of the acceptance report
+    accepted: bool | None = None  # None: no acceptance was run
+    error: OcrvlError | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document (schema ``ascend-ocrvl/deploy/1``)."""
+        plan = self.plan
+        worse = [f for f in self.findings if f.outcome not in (Outcome.PASS, Outcome.SKIP)]
+        return {
+            "schema": f"ascend-ocrvl/{SCHEMA}",
+            "outcome": self.outcome,
+            "host": self.host,
+            "product": plan.product if plan else None,
+            "release": plan.release if plan else None,
+            "plan": plan.digest if plan else None,
+            "services": values.plain(self.placed),
+            "warnings": list(plan.warnings) if plan else [],
+            "findings": values.plain(worse),
+            "steps": values.plain(self.record.steps),
+            "report": self.report,
+            "accepted": self.accepted,
+            "rolled_back": self.record.undone,
+            "problems": list(self.record.problems),
+            "error": self.error.to_dict() if self.error else None,
+        }
+
+
+def placed(services: Sequence[tuple[Service, str]]) -> tuple[Placed, ...]:
+    """Services with what was done to each."""
+    return tuple(
+        Placed(s.name, s.kind, move, endpoint(s), s.served_name, s.port, s.davinci) for s, move in services
+    )

@@ -1,0 +1,228 @@
+"""One deployment on one host, from the probe to the acceptance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+from ascend_ocrvl.catalog.schema import Catalog
+from ascend_ocrvl.deploy.acceptance import Acceptance, accept_step
+from ascend_ocrvl.deploy.arrangement import Arrangement, words_for
+from ascend_ocrvl.deploy.fit import check_fit
+from ascend_ocrvl.deploy.hands import Hands
+from ascend_ocrvl.deploy.history import History
+from ascend_ocrvl.deploy.interrupts import like_ctrl_c
+from ascend_ocrvl.deploy.journal import Journal
+from ascend_ocrvl.deploy.lock import Owner, held
+from ascend_ocrvl.deploy.narrator import Narrator
+from ascend_ocrvl.deploy.outcome import Report, placed
+from ascend_ocrvl.deploy.ready import Senses, ready_step
+from ascend_ocrvl.deploy.request import Request
+from ascend_ocrvl.deploy.steps import StepResult, run_steps
+from ascend_ocrvl.errors import AcceptanceFailed, OcrvlError, RequestError
+from ascend_ocrvl.host.facts import HostFacts
+from ascend_ocrvl.host.transport import Transport
+from ascend_ocrvl.plan.model import Plan, Spec
+from ascend_ocrvl.preflight.finding import Finding
+
+NO_NPU = "This host has no Ascend NPU: no PCI device, no /dev/davinciN, no driver."
+Arrange = Callable[[Plan, Hands, Catalog], Arrangement]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The host that is worked on, who works, and what reaches beyond docker's command line."""
+
+    transport: Transport
+    folder: str  # the host's state folder
+    me: Owner
+    senses: Senses
+    probe: Callable[[Transport], HostFacts]
+    arrange: Arrange
+    acceptance: Acceptance
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One deployment under way."""
+
+    request: Request
+    site: Site
+    catalog: Catalog
+    hands: Hands
+    report: Report
+
+
+def deploy(request: Request, site: Site, catalog: Catalog, narrator: Narrator) -> Report:
+    """Deploy, and say what came of it.
+
+    A failure is in the report (``error``), after everything begun was undone; Ctrl-C too. Neither is raised,
+    so that the account of what was done is never lost.
+    """
+    report = Report(site.transport.name)
+    journal = Journal(
+        site.transport, site.folder, f"{site.me.user}@{site.me.machine}", request.command, narrator.say
+    )
+    hands = Hands(site.transport, narrator, request.dry_run, journal.action)
+    try:
+        with like_ctrl_c():
+            _deploy(_Work(request, site, catalog, hands, report))
+    except KeyboardInterrupt:
+        report.outcome = "interrupted"
+    except OcrvlError as e:
+        report.outcome, report.error = "failed", _with_undone(e, report)
+    if not request.dry_run and hands.commands:
+        entry = {
+            "action": "deploy",
+            "outcome": report.outcome,
+            "plan": report.plan.digest if report.plan else None,
+        }
+        journal.write(entry)
+    return report
+
+
+def _deploy(work: _Work) -> None:
+    request, site, hands = work.request, work.site, work.hands
+    with _stage("probe", f"Probe {site.transport.name}", work) as told:
+        facts = site.probe(site.transport)
+        told.append(_seen(facts))
+    with _stage("plan", "Plan", work) as told:
+        plan, spec = _plan(request, work.catalog, facts)
+        work.report.plan = plan
+        told.append(f"{plan.product}, {plan.release or plan.model}, plan {plan.digest[:12]}")
+    for warning in plan.warnings:
+        hands.narrator.say(f"  note: {warning}")
+    lock = held(site.transport, site.folder, site.me, hands.narrator.say)
+    with nullcontext() if request.dry_run else lock:
+        arrangement = site.arrange(plan, hands, work.catalog) if _can_look(plan, facts) else None
+        with _stage("preflight", "Preflight", work) as told:
+            told.append(_preflight(work, plan, spec, facts, arrangement))
+        arrangement = arrangement or site.arrange(plan, hands, work.catalog)
+        work.report.placed = placed(arrangement.moves)
+        _apply(work, plan, arrangement)
+
+
+def _plan(request: Request, catalog: Catalog, facts: HostFacts) -> tuple[Plan, Spec]:
+    from ascend_ocrvl.host.detect import detect
+    from ascend_ocrvl.plan import make_plan
+
+    if request.saved is not None:
+        check_fit(request.saved, facts, detect(facts, catalog).product)
+        return request.saved, replace(request.spec, product=request.saved.product)
+    spec = request.spec
+    if spec.product == "auto" and not has_npu(facts):
+        if not request.take_cpu(NO_NPU):
+            raise RequestError(
+                NO_NPU,
+                wanted="an NPU, or your word that the CPU engine will do",
+                why="The CPU engine is PP-OCRv6, not PaddleOCR-VL: it reads lines of text, no tables and no "
+                "formulas.",
+                remedy="ascend-ocrvl deploy --product cpu\nascend-ocrvl doctor     when there should be an "
+                "NPU",
+            )
+        spec = replace(spec, product="cpu")
+    return make_plan(spec, catalog, facts), spec
+
+
+def has_npu(facts: HostFacts) -> bool:
+    """The host shows any trace of an NPU. A trace that does not work is for preflight to explain."""
+    return bool(facts.pci or facts.davinci_numbers or facts.npu_smi.path or facts.driver.version)
+
+
+def _can_look(plan: Plan, facts: HostFacts) -> bool:
+    """What runs on the host can be seen; where docker does not answer, preflight says why, and better."""
+    return all(s.kind != "container" for s in plan.services) or facts.docker.server_version is not None
+
+
+def _preflight(work: _Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement: Arrangement | None) -> str:
+    from ascend_ocrvl.preflight import gate, run_checks
+
+    ignore = work.request.ignore
+    own_ports = arrangement.own_ports if arrangement else ()
+    findings = run_checks(facts, work.catalog, plan, spec, ignore=ignore, own_ports=own_ports)
+    work.report.findings = findings
+    if arrangement is None or not arrangement.unchanged:  # what runs and stays needs no leave to run
+        gate(findings, spec=spec)
+    return _counted(findings)
+
+
+def _apply(work: _Work, plan: Plan, arrangement: Arrangement) -> None:
+    request, site, report = work.request, work.site, work.report
+    history = History(site.transport, site.folder, f"{site.me.user}@{site.me.machine}")
+    steps = list(arrangement.steps)
+    for watched in arrangement.watched:
+        words = words_for(plan, watched.service)
+        steps.append(ready_step(watched, site.senses, request.ready_timeout_s, words))
+    if request.verify:
+        services = [s for s, _ in arrangement.moves]
+        proven = arrangement.unchanged and history.accepted(plan.digest)
+        steps.append(accept_step(services, request.out, report, site.acceptance, proven=proven))
+    steps += arrangement.after
+    run_steps(steps, work.hands, report.record, keep=lambda e: _stays(e, arrangement))
+    report.outcome = "unchanged" if arrangement.unchanged else "deployed"
+    if request.dry_run:
+        report.outcome = "dry-run"
+    elif not arrangement.unchanged or report.accepted is not None:
+        history.keep(plan, accepted=report.accepted)
+
+
+def _stays(error: BaseException, arrangement: Arrangement) -> bool:
+    """A service that reads, but not well enough, stays to be looked at, unless it replaced another."""
+    return isinstance(error, AcceptanceFailed) and not arrangement.replaces
+
+
+def _with_undone(error: OcrvlError, report: Report) -> OcrvlError:
+    """The error, with what was taken back:
+
+    the state of the host is the first thing that one wants to know.
+    """
+    undone = [s.undone for s in reversed(report.record.steps) if s.undone]
+    if undone:
+        error.found += "\nTaken back: " + "; ".join(undone) + "."
+    if report.record.problems:
+        error.found += "\n" + "\n".join(report.record.problems)
+    elif isinstance(error, AcceptanceFailed) and not undone:
+        error.found += (
+            "\nThe service runs on, so that it can be looked at; `ascend-ocrvl remove` takes it away."
+        )
+    return error
+
+
+@contextmanager
+def _stage(identity: str, title: str, work: _Work) -> Iterator[list[str]]:
+    """A part of the work that gives a value instead of changing the host;
+
+    it is told and recorded like a step.
+    """
+    start, told = time.monotonic(), list[str]()
+
+    def note(outcome: str, detail: str) -> None:
+        seconds = round(time.monotonic() - start, 3)
+        work.report.record.steps.append(StepResult(identity, title, outcome, detail, seconds))
+        work.hands.narrator.end(title, outcome, detail, seconds)
+
+    work.hands.narrator.begin(title)
+    try:
+        yield told
+    except OcrvlError as e:
+        note("failed", e.found.splitlines()[0])
+        raise
+    except KeyboardInterrupt:
+        note("interrupted", "")
+        raise
+    note("done", "; ".join(told))
+
+
+def _seen(facts: HostFacts) -> str:
+    """The host in a few words."""
+    words = (facts.os.pretty_name, facts.os.arch, f"{len(facts.davinci_numbers)} davinci nodes")
+    return ", ".join(w for w in words if w)
+
+
+def _counted(findings: tuple[Finding, ...]) -> str:
+    counts: dict[str, int] = {}
+    for finding in findings:
+        counts[finding.outcome.value] = counts.get(finding.outcome.value, 0) + 1
+    return ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
