@@ -1,7 +1,7 @@
 """A request cut down to what one check is about, and planned alone.
 
-The plan decides what is allowed; a check only has to find out which part of the request it refuses. So each check plans
-the product and the release with its own options and nothing else, without the host's other facts.
+The plan decides what is allowed; a check only has to find out which part of the request it refuses. So each
+check plans the product and the release with its own options and nothing else, without the host's other facts.
 """
 
 from __future__ import annotations

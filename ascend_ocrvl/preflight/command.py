@@ -40,7 +40,7 @@ def command(spec: Spec, verb: str, **changes: Any) -> str:
 
 
 def changes_of(words: str, spec: Spec) -> dict[str, Any] | None:
-    """What options in a remedy (``--release v0.23.0``) change in a request; None when they are no options of ours."""
+    """What options in a remedy (``--release v0.23.0``) change in a request; None when they are not ours."""
     try:
         parts = shlex.split(words)
     except ValueError:

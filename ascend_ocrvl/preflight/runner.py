@@ -39,9 +39,8 @@ def run_checks(
     check that crashes gives a finding with outcome ``error``. Raises `RequestError` for an id that does not
     exist.
     """
-    known = [check.id for check in checks]
     for option, ids in (("--only", only), ("--ignore", ignore)):
-        must_exist(ids, known, option)
+        must_exist(ids, option, checks)
     context = make_context(facts, catalog, plan, spec, refusal=refusal, own_ports=own_ports)
     chosen = (
         [c for c in checks if c.id in only] if only else [c for c in checks if c.applies(context.product)]
@@ -86,8 +85,9 @@ def _release(catalog: Catalog, plan: Plan | None, spec: Spec, product: Product |
     return next((r for r in catalog.releases if wanted and r.version.lstrip("v") == wanted.lstrip("v")), None)
 
 
-def must_exist(ids: Iterable[str], known: Sequence[str], option: str) -> None:
+def must_exist(ids: Iterable[str], option: str, checks: Sequence[Check] = CHECKS) -> None:
     """Raise `RequestError`, with near matches, for ids that are no check."""
+    known = [check.id for check in checks]
     unknown = [i for i in ids if i not in known]
     if not unknown:
         return
@@ -108,14 +108,21 @@ def _run(check: Check, context: Context) -> list[Finding]:
             result: list[Finding] | Finding = Finding(
                 "", "", Outcome.SKIP, f"This check is for {' and '.join(check.products)} products."
             )
-        elif context.product is None and not context.npu_traces and "cpu" not in check.products:
-            result = Finding("", "", Outcome.SKIP, "There is no trace of an Ascend NPU on this host.")
+        elif context.product is None and "cpu" not in check.products and (pointless := _pointless(context)):
+            result = Finding("", "", Outcome.SKIP, pointless)
         else:
             result = check.run(context)
         findings = result if isinstance(result, list) else [result]
     except Exception as e:
         findings = [_crashed(e)]
     return [replace(f, check=check.id, title=check.title, group=check.group) for f in findings]
+
+
+def _pointless(context: Context) -> str:
+    """Why checks of NPU products say nothing here; empty when they may."""
+    if context.detection.unsupported:
+        return "The chip is not served by vLLM-Ascend; product says more."
+    return "" if context.npu_traces else "There is no trace of an Ascend NPU on this host."
 
 
 def _crashed(error: Exception) -> Finding:

@@ -28,8 +28,8 @@ Run = Callable[[Context], list[Finding] | Finding]
 ALL = ("npu", "cpu", "cuda")  # kinds of products
 NPU = ("npu",)
 
-HOST, CHIPS, DRIVER, DOCKER, IMAGE, REQUEST, SERVICE = (
-    "host", "npu", "driver", "docker", "image", "request", "service",
+PRODUCT, HOST, CHIPS, DRIVER, DOCKER, IMAGE, REQUEST, SERVICE = (
+    "product", "host", "npu", "driver", "docker", "image", "request", "service",
 )  # fmt: skip
 
 
@@ -49,16 +49,9 @@ class Check:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("product", "The host has the NPU that was asked for", CHIPS, identity.product, ALL),
-    Check("pci.count", "As many device nodes and table rows as the cards on the bus give", CHIPS, identity.pci_count),
-    Check("lspci", "Endpoint or root complex: the board is driven in the mode it runs in", CHIPS, identity.lspci, ("310p",)),
-    Check("device.nodes", "The device nodes are there", CHIPS, devices.nodes),
-    Check("device.access", "The user may open the device nodes", CHIPS, devices.access),
-    Check("npu.smi", "npu-smi is there and answers", CHIPS, npu.smi),
-    Check("npu.dcmi", "npu-smi reaches the driver", CHIPS, dcmi.dcmi),
-    Check("npu.health", "The chips are healthy", CHIPS, npu.health),
-    Check("npu.memory", "The chips have free memory", CHIPS, npu.memory),
-    Check("npu.busy", "Nobody else uses the chips", CHIPS, npu.busy),
+    Check("product", "The host has the NPU that was asked for", PRODUCT, identity.product, ALL),
+    Check("pci.count", "Every card on the bus has its device nodes", PRODUCT, identity.pci_count),
+    Check("lspci", "A card or a SoC board, as planned", PRODUCT, identity.lspci, ("310p",)),
     Check("driver.install", "The driver is installed completely", DRIVER, driver.install),
     Check("driver.user", "The driver's account exists", DRIVER, driver.user),
     Check("driver.module", "The kernel module is loaded and fits the kernel", DRIVER, driver.module),
@@ -69,6 +62,13 @@ CHECKS: tuple[Check, ...] = (
     Check("driver.version", "No trouble is reported with this driver", DRIVER, hdk.version),
     Check("driver.cann", "The driver fits the CANN of the image", DRIVER, hdk.cann),
     Check("firmware", "The firmware fits the driver", DRIVER, hdk.firmware),
+    Check("device.nodes", "The device nodes are there", CHIPS, devices.nodes),
+    Check("device.access", "The user may open the device nodes", CHIPS, devices.access),
+    Check("npu.smi", "npu-smi is there and answers", CHIPS, npu.smi),
+    Check("npu.dcmi", "npu-smi reaches the driver", CHIPS, dcmi.dcmi),
+    Check("npu.health", "The chips are healthy", CHIPS, npu.health),
+    Check("npu.memory", "The chips have free memory", CHIPS, npu.memory),
+    Check("npu.busy", "Nobody else uses the chips", CHIPS, npu.busy),
     Check("docker.client", "docker is installed", DOCKER, docker.client),
     Check("docker.daemon", "The docker daemon answers", DOCKER, docker.daemon),
     Check("docker.access", "The user may use docker", DOCKER, docker.access),

@@ -62,8 +62,7 @@ def _wrong_kind(ctx: Context, wrong: list[DeviceNode]) -> Finding:
         f"{listed(f'{n.path} is a {n.kind}' for n in wrong)}, not a character device.",
         wanted="character devices",
         why="docker creates a directory where a -v source is missing: the path was mounted with -v once, "
-        "while the "
-        "driver was not loaded. The driver cannot put its node there now.",
+        "while the driver was not loaded. The driver cannot put its node there now.",
         remedy="Remove the empty directories, then reboot or load the driver again.",
         commands=tuple(ctx.as_root(f"rmdir {n.path}") for n in wrong if n.kind == "dir"),
         source=ctx.source("note.bind_directory"),
@@ -95,8 +94,7 @@ def _none(ctx: Context, missing: list[str]) -> Finding:
         if cards
         else "a node per chip",
         why="The driver makes these nodes when it has loaded; without them nothing reaches the NPU. The "
-        "checks of group "
-        "driver say why it has not.",
+        "checks of group driver say why it has not.",
         remedy="See whether the driver is loaded for the running kernel; install it or reboot.",
         commands=(
             "lsmod | grep -Ei 'davinci|drv_|ascend'",
@@ -118,8 +116,7 @@ def _some_missing(ctx: Context, missing: list[str], numbers: tuple[int, ...]) ->
         "leaves a container in state Created behind."
         if not contained
         else "A container has only the nodes that were mapped into it with --device; without the manager "
-        "nodes "
-        "npu-smi says -8005.",
+        "nodes npu-smi says -8005.",
         remedy="Choose davinci numbers that are there."
         if chosen
         else "Load the driver completely, or map the nodes.",
@@ -169,12 +166,14 @@ def _closed(ctx: Context, closed: list[DeviceNode], who: str) -> Finding:
         return failed(
             f"{found}, which is root's alone.{early}",
             wanted="nodes that belong to the driver's user and group, mode 0660",
-            why=f"The driver's start script gives the nodes to its user after boot; after a rebuild of the "
-            f"kernel module "
-            f"they were seen to stay with root. {common}",
+            why="The driver's start script gives the nodes to its user after boot; after a rebuild of the "
+            f"kernel module they were seen to stay with root. {common}",
             remedy="Wait four minutes after boot; when it stays so, restart the host or give the nodes to "
             "the driver's user.",
-            commands=("grep -E '^User(Name|Group)=' /etc/ascend_install.info", "ls -l /dev/davinci*"),
+            commands=(
+                "sleep 240; ls -l /dev/davinci*" if young(ctx) else "ls -l /dev/davinci*",
+                "grep -E '^User(Name|Group)=' /etc/ascend_install.info",
+            ),
             source=ctx.source("boot.nodes_s"),
             cause="early" if young(ctx) else "ownership",
         )
@@ -203,14 +202,13 @@ def _closed(ctx: Context, closed: list[DeviceNode], who: str) -> Finding:
 def _capability(ctx: Context, found: str, node: DeviceNode) -> Finding:
     lacks = has_dac_override(ctx.facts.os) is False
     return failed(
-        f"{found}, and root here {'lacks CAP_DAC_OVERRIDE' if lacks else 'is refused all the same'} "
-        f"(CapEff {ctx.facts.os.cap_eff or 'unknown'}).",
+        f"{found}, and root here {'lacks CAP_DAC_OVERRIDE' if lacks else 'is refused all the same'} (CapEff "
+        f"{ctx.facts.os.cap_eff or 'unknown'}).",
         wanted="CAP_DAC_OVERRIDE, or a process with the node's group",
         why="The nodes belong to the driver's user, not to root: root without this capability is a stranger "
-        "to them. "
-        "npu-smi then says -8005, torch_npu counts no device.",
-        remedy="Do not drop all capabilities: start the container with --cap-add DAC_OVERRIDE"
-        f"{'' if node.gid is None else f', or with --group-add {node.gid}'}.",
+        "to them. npu-smi then says -8005, torch_npu counts no device.",
+        remedy="Do not drop all capabilities: start the container with --cap-add "
+        f"DAC_OVERRIDE{'' if node.gid is None else f', or with --group-add {node.gid}'}.",
         commands=("grep CapEff /proc/self/status", f"stat -c '%n %u:%g %a' {node.path}"),
         source=CAPABILITY_SOURCE,
         cause="capability",

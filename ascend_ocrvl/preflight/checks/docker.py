@@ -44,7 +44,7 @@ def daemon(ctx: Context) -> Finding:
     docker = ctx.facts.docker
     if docker.server_version:
         return passed(
-            f"Docker Engine "
+            "Docker Engine "
             f"{docker.server_version}{f', {docker.storage_driver}' if docker.storage_driver else ''}."
         )
     if not (docker.client_path or docker.client_version):
@@ -127,8 +127,7 @@ def version(ctx: Context) -> Finding:
         f"Docker Engine {found}.",
         wanted=f"{low} to {high}",
         why="Older engines fail on images with an index of architectures (`archive/tar: invalid tar header` "
-        "on Kylin) and are "
-        "outside of what Ascend's container runtime documents.",
+        "on Kylin) and are outside of what Ascend's container runtime documents.",
         remedy="Upgrade docker; or pull on another host, save, and load here.",
         commands=("docker version",),
         source=ctx.source("docker.oldest"),
@@ -149,7 +148,7 @@ def runtime(ctx: Context) -> Finding:
     if docker.default_runtime == name and mapped:
         return failed(
             f"The default runtime is {name}, and {listed(mapped)} maps devices itself while "
-            f"ASCEND_VISIBLE_DEVICES is set.",
+            "ASCEND_VISIBLE_DEVICES is set.",
             wanted="one way: --device as planned, or the runtime",
             why="Both add devices, and they count them by the same numbers: the container gets more than "
             "was planned.",
@@ -164,8 +163,7 @@ def runtime(ctx: Context) -> Finding:
             f"The default runtime is {name}.",
             wanted="runc for containers with explicit devices",
             why="Ascend's runtime mounts nothing while ASCEND_VISIBLE_DEVICES is unset, so the plan's own "
-            "devices count. An image "
-            "that sets this variable would get more devices than planned.",
+            "devices count. An image that sets this variable would get more devices than planned.",
             remedy="Leave it so, and do not set ASCEND_VISIBLE_DEVICES; or make runc the default.",
             commands=("docker info --format '{{.DefaultRuntime}}'", "cat /etc/docker/daemon.json"),
             source=ctx.source("docker.runtime"),

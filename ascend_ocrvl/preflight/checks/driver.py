@@ -102,9 +102,8 @@ def install(ctx: Context) -> Finding:
         Outcome.WARN if npu_answers(ctx) else Outcome.FAIL,
         f"/etc/ascend_install.info says Driver_Install_Status={status or '(empty)'}.",
         wanted="Driver_Install_Status=complete",
-        why="An installation was interrupted. npu-smi then prints `The driver package may not be completely "
-        "installed`, "
-        "and files such as the device's boot image may be missing.",
+        why="An installation or a removal did not come to its end. npu-smi then prints `The driver package "
+        "may not be completely installed`, and files such as the device's boot image may be missing.",
         remedy="Install the driver again, then reboot.",
         commands=(
             "tail -n 40 /var/log/ascend_seclog/ascend_install.log",
@@ -127,8 +126,7 @@ def user(ctx: Context) -> Finding:
         f"There is no account {name}.",
         wanted=f"user and group {name}",
         why="The driver's installer ends with `ERR_NO:0x0091; ERR_DES: HwHiAiUser not exists!`, and the "
-        "start script "
-        "has nobody to give the device nodes to.",
+        "start script has nobody to give the device nodes to.",
         remedy="Create it before the driver is installed. Its uid need not be 1000.",
         commands=(f"sudo groupadd {name}", f"sudo useradd -g {name} -d /home/{name} -m {name} -s /bin/bash"),
         source=ctx.source("driver.user"),
@@ -137,7 +135,7 @@ def user(ctx: Context) -> Finding:
 
 def module(ctx: Context) -> Finding:
     """The driver's kernel modules are loaded, and were built for the running kernel."""
-    driver, kernel = ctx.facts.driver, ctx.facts.os.kernel
+    driver = ctx.facts.driver
     stale = stale_kernel(ctx)
     if driver.modules and not stale:
         return passed(f"{listed(driver.modules)} loaded.")
@@ -146,28 +144,7 @@ def module(ctx: Context) -> Finding:
     if not driver.modules and npu_answers(ctx):
         return skipped("No module of the driver was seen by its usual names, but npu-smi works.")
     if stale:
-        loaded = bool(driver.modules)
-        return problem(
-            Outcome.WARN if loaded and npu_answers(ctx) else Outcome.FAIL,
-            f"The kernel is {kernel}; the driver's module was built for {stale}"
-            f"{'' if loaded else ', and is not loaded'}.",
-            wanted=f"a module for {kernel}",
-            why="After a kernel update the module has to be built again. Without it there are no device "
-            "nodes, and "
-            "npu-smi says -8005."
-            if not loaded
-            else "A module of another kernel is not loaded at the next boot.",
-            remedy="Build it for this kernel (the kernel's headers must be there), or boot the old kernel, "
-            "or reinstall "
-            "the driver.",
-            commands=(
-                "ls -d /lib/modules/$(uname -r)/build",
-                "sudo dkms install davinci_ascend/1.0 -k $(uname -r)",
-                "sudo reboot",
-            ),
-            source=ctx.source("note.dkms"),
-            cause="kernel",
-        )
+        return _stale(ctx, stale)
     if not ctx.probed:
         return skipped("The probe did not list kernel modules.")
     if not driver_there(ctx):
@@ -188,6 +165,33 @@ def module(ctx: Context) -> Finding:
     )
 
 
+def _stale(ctx: Context, built: str) -> Finding:
+    kernel = ctx.facts.os.kernel
+    loaded = bool(ctx.facts.driver.modules)
+    headers = ctx.facts.driver.kernel_headers
+    bare = " Its headers are not installed." if headers is False else ""
+    install = "dnf install -y kernel-devel-$(uname -r) || apt-get install -y linux-headers-$(uname -r)"
+    return problem(
+        Outcome.WARN if loaded and npu_answers(ctx) else Outcome.FAIL,
+        f"The kernel is {kernel}; the driver's module was built for "
+        f"{built}{'' if loaded else ' and is not loaded'}.{bare}",
+        wanted=f"a module for {kernel}",
+        why="A module of another kernel is not loaded at the next boot."
+        if loaded
+        else "After a kernel update the module has to be built again. Without it there are no device nodes, "
+        "and npu-smi says -8005.",
+        remedy="Build it for this kernel, which needs the kernel's headers; or boot the old kernel; or "
+        "reinstall the driver.",
+        commands=(
+            *((ctx.as_root(f"sh -c '{install}'"),) if headers is False else ()),
+            ctx.as_root("dkms install davinci_ascend/1.0 -k $(uname -r)"),
+            ctx.as_root("reboot"),
+        ),
+        source=ctx.source("note.dkms"),
+        cause="kernel",
+    )
+
+
 def reboot(ctx: Context) -> Finding:
     """The host was rebooted after the last installation or upgrade of the driver."""
     due = reboot_due(ctx)
@@ -202,8 +206,7 @@ def reboot(ctx: Context) -> Finding:
         f"({_when(boot)}).",
         wanted="a reboot after every installation or upgrade of driver or firmware",
         why="Loaded module, libraries and firmware are of different versions until then: npu-smi says "
-        "-8005, or works "
-        "with errors later.",
+        "-8005, or works with errors later.",
         remedy="Reboot, when the log shows an installation or an upgrade.",
         commands=("tail -n 5 /var/log/ascend_seclog/ascend_install.log", ctx.as_root("reboot")),
         source=ctx.source("note.reboot"),
@@ -227,8 +230,7 @@ def path(ctx: Context) -> Finding:
             f"Missing: {listed(p.path for p in missing)}.",
             wanted="the driver's libraries and /usr/local/dcmi/libdcmi.so",
             why="npu-smi, torch_npu and the container load them. `libc_sec.so: cannot open shared object "
-            "file` or "
-            "`Library Not Found` is the sign.",
+            "file` or `Library Not Found` is the sign.",
             remedy="Reinstall the driver; or correct Driver_Install_Path_Param when the driver lies "
             "elsewhere.",
             commands=(
@@ -247,8 +249,7 @@ def path(ctx: Context) -> Finding:
             f"The driver is in {root}; the plan mounts {listed(strays)}.",
             wanted=f"mounts from {root}/driver",
             why="/etc/ascend_install.info says where the driver is; docker makes empty directories of "
-            "sources that are "
-            "not there.",
+            "sources that are not there.",
             remedy="Plan with the facts of this host.",
             commands=("ascend-ocrvl probe -o facts.json", "ascend-ocrvl plan --facts facts.json"),
             source=ctx.source("note.libraries"),
@@ -285,7 +286,7 @@ def early_boot(ctx: Context) -> Finding:
     if uptime is None:
         return skipped("The probe has no uptime.")
     if not young(ctx) or npu_answers(ctx):
-        return passed(f"Up for {datetime.timedelta(seconds=int(min(uptime, 1e10)))}.")
+        return passed(f"Up for {uptime / 3600:.1f} hours.")
     return warned(
         f"The host is up for {uptime:.0f} s only.",
         wanted=f"{ctx.number('boot.nodes_s'):.0f} s",

@@ -63,8 +63,7 @@ def conflicts(ctx: Context) -> list[Finding] | Finding:
                 f"{BINDING} is given, and the plan has enable_cpu_binding.",
                 wanted="one of the two",
                 why="Both pin the same threads: torch_npu at its start, vLLM-Ascend after warm-up. The "
-                "later one wins, and newer "
-                "torch_npu may stop with `Thread affinity conflict detected!`.",
+                "later one wins, and newer torch_npu may stop with `Thread affinity conflict detected!`.",
                 remedy="Leave the variable out.",
                 commands=(_without(ctx, BINDING),),
                 source=ctx.source("note.affinity"),

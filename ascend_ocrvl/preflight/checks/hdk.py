@@ -8,12 +8,13 @@ from ascend_ocrvl.preflight.finding import Finding
 from ascend_ocrvl.preflight.series import accepted_series, in_ranges
 from ascend_ocrvl.preflight.verdict import listed, passed, skipped, warned
 
-UPGRADE = (
-    "sudo ./Ascend-hdk-*-npu-firmware_*.run --upgrade",
-    "sudo ./Ascend-hdk-*-npu-driver_*.run --upgrade",
-    "sudo reboot",
-)
+FIRMWARE, DRIVER = "./Ascend-hdk-*-npu-firmware_*.run --upgrade", "./Ascend-hdk-*-npu-driver_*.run --upgrade"
 UPGRADE_ORDER = "Upgrade the HDK: firmware first, then driver, then reboot."
+
+
+def upgrade(ctx: Context) -> tuple[str, ...]:
+    """The commands of an HDK upgrade, in the folder with the packages."""
+    return tuple(ctx.as_root(c) for c in (FIRMWARE, DRIVER, "reboot"))
 
 
 def driver_of(ctx: Context) -> str | None:
@@ -37,8 +38,7 @@ def version(ctx: Context) -> list[Finding] | Finding:
                 f"Driver {found}, and the plan runs in graph mode ({graph}).",
                 wanted=f"{low} or newer",
                 why="With an older HDK the capture of graphs may run out of stream resources: `alloc sq cq "
-                "fail`, 207008. "
-                "vLLM-Ascend then names this version itself.",
+                "fail`, 207008. vLLM-Ascend then names this version itself.",
                 remedy="Upgrade the HDK, or run without graphs, which is slower.",
                 commands=(ctx.retry(eager=True),),
                 source=ctx.source("driver.graph"),
@@ -55,7 +55,7 @@ def _reports(ctx: Context, found: str) -> list[Finding]:
             wanted=f"{report.instead} or newer",
             why=report.reason,
             remedy=UPGRADE_ORDER,
-            commands=UPGRADE,
+            commands=upgrade(ctx),
             source=f"{report.issue} ({report.standing})",
         )
         for report in ctx.catalog.driver_reports
@@ -102,16 +102,17 @@ def cann(ctx: Context) -> Finding:
 
 
 def _warning(ctx: Context, found: str, drivers: tuple[str, ...], source: str) -> Finding:
+    folder = (ctx.facts.driver.install_path or "/usr/local/Ascend").rstrip("/")
     return warned(
         found,
         wanted=f"a documented pair: {listed(drivers)}"
         if drivers
         else "a driver whose list names the series of the image's CANN",
         why="A newer CANN often runs on an older driver, so this alone stops nothing. When the service ends "
-        "with 507033, "
-        "507014, 507899 or 207008, this is the first suspect.",
-        remedy=UPGRADE_ORDER,
-        commands=("grep compatible_version /usr/local/Ascend/driver/version.info", *UPGRADE),
+        "with 507033, 507014, 507899 or 207008, this is the first suspect.",
+        remedy="Go on. If one of these codes appears, upgrade the HDK: firmware first, then driver, then "
+        "reboot.",
+        commands=(f"grep compatible_version {folder}/driver/version.info", *upgrade(ctx)),
         source=source,
     )
 
@@ -139,6 +140,6 @@ def firmware(ctx: Context) -> Finding:
         wanted=driver.compatible_firmware,
         why="Driver and firmware come in one HDK and are upgraded together.",
         remedy="Upgrade the firmware, then reboot.",
-        commands=("sudo ./Ascend-hdk-*-npu-firmware_*.run --upgrade", "sudo reboot"),
+        commands=(ctx.as_root(FIRMWARE), ctx.as_root("reboot")),
         source=ctx.source("note.hdk_order"),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ascend_ocrvl.host.detect import RC, ascend_functions
 from ascend_ocrvl.preflight.context import Context
 from ascend_ocrvl.preflight.finding import Finding, Outcome
@@ -46,11 +48,15 @@ def product(ctx: Context) -> Finding:
             source=detection.kind.source if detection.kind else "the catalog",
             cause="mismatch",
         )
-    return passed(f"{name}: {detection.product}.")
+    standing = f" {ctx.product.models_standing}" if ctx.product else ""
+    return passed(f"{name}: {detection.product}.{standing}")
 
 
 def _conflict(ctx: Context, asked: str) -> Finding:
     named = asked != "auto"
+    kinds = [kind for _, kind, _ in ascend_functions(ctx.facts, ctx.catalog)]
+    kinds += [kind for _, kind in ctx.detection.chip_kinds]
+    candidates = dict.fromkeys(kind.product for kind in kinds if kind.product)
     return problem(
         Outcome.WARN if named else Outcome.FAIL,
         " ".join(ctx.detection.conflicts),
@@ -59,8 +65,8 @@ def _conflict(ctx: Context, asked: str) -> Finding:
         "for several chips. "
         + (f"{asked} was asked for, so it is taken." if named else "Neither is chosen silently."),
         remedy="Look at both, then name the product.",
-        commands=(*LOOK, *(() if named else (ctx.retry(product="310p"),))),
-        source=ctx.source("note.pci"),
+        commands=(*LOOK, *(() if named else (ctx.retry(product=p) for p in candidates))),
+        source=ctx.source("note.product"),
         cause="conflict",
     )
 
@@ -79,7 +85,7 @@ def _nothing(ctx: Context, asked: str) -> Finding:
             else "Run this on the host with the NPU; or read with this host's processor (PP-OCRv6, not "
             "PaddleOCR-VL).",
             commands=(*LOOK[:2], ctx.retry(product="310p")) if traces else (ctx.retry(product="cpu"),),
-            source=ctx.source("note.pci"),
+            source=ctx.source("note.product"),
             cause="unrecognised" if traces else "none",
         )
     nothing = ctx.facts.pci == () and not ctx.facts.device_nodes and not ctx.facts.npu_smi.path
@@ -89,10 +95,10 @@ def _nothing(ctx: Context, asked: str) -> Finding:
             wanted=ctx.product.title if ctx.product else asked,
             why="There is nothing to serve on.",
             remedy="Run this on the host with the NPU; see that the card is seated and has power; in a "
-            "virtual machine, pass "
-            "it through; check that `Above 4G Decoding` is on in the firmware of the host.",
+            "virtual machine, pass it through; check that `Above 4G Decoding` is on in the firmware of the "
+            "host.",
             commands=(*LOOK[:1], ctx.retry(product="cpu")),
-            source=ctx.source("note.pci"),
+            source=ctx.source("note.product"),
             cause="none",
         )
     return skipped(f"The facts show no chip that tells its kind; {asked} is taken on your word.")
@@ -132,39 +138,41 @@ def pci_count(ctx: Context) -> Finding:
 
 
 def _short(ctx: Context, expected: int, have: int, rows: int, cards: str) -> Finding:
-    facts = ctx.facts
-    shown = {v.chip.bus_id.lower() for v in ctx.chips if v.chip.bus_id}
-    lost = (
-        [d.address for d, _, _ in ascend_functions(facts, ctx.catalog) if d.address.lower() not in shown]
-        if shown
-        else []
-    )
-    table = f", npu-smi shows {rows} {'row' if rows == 1 else 'rows'}" if rows else ""
-    # A chip that the plan does not use may be dead: the others still serve. That is only sure when every
-    # chosen one is seen.
-    safe = (
-        rows > 0
-        and ctx.chosen is not None
-        and ctx.chosen <= {v.davinci for v in ctx.chips if v.davinci is not None}
-    )
+    lost = _lost(ctx)
+    table = f", npu-smi shows {counted(rows, 'row')}" if rows else ""
+    # A chip that the plan does not use may be dead: the others still serve, when the chosen ones are seen.
+    seen = {v.davinci for v in ctx.chips if v.davinci is not None}
+    safe = rows > 0 and ctx.chosen is not None and ctx.chosen <= seen
     return problem(
         Outcome.WARN if safe else Outcome.FAIL,
         f"{cards}, so {expected} chips; {have} davinci nodes{table}."
-        + (f" Not in the table: {listed(lost)}." if lost and rows else ""),
+        + (f" Not all in the table: {listed(lost)}." if lost else ""),
         wanted=f"{expected} nodes and {expected} rows",
-        why="A card that is dead or hangs is left out of npu-smi's table without a word. After that logic "
-        "ids and davinci "
-        "numbers no longer agree." + (" The plan's own chips are seen." if safe else ""),
+        why="A chip that is dead or hangs is left out of npu-smi's table without a word. After that logic "
+        "ids and davinci numbers no longer agree." + (" The chips of the plan are seen." if safe else ""),
         remedy="See what the kernel says of the card; reset it, reboot, or replace it. Until then choose "
         "chips by davinci number.",
         commands=(
             *(ctx.as_root(f"dmesg | grep -F {address}") for address in lost[:2]),
-            ctx.as_root("dmesg | grep -Ei 'davinci|devdrv|ascend' | tail -n 30"),
             "npu-smi info -m",
+            ctx.as_root("dmesg | grep -Ei 'davinci|devdrv|ascend' | tail -n 30"),
         ),
         source=ctx.source("note.dead_card"),
         cause="dead",
     )
+
+
+def _lost(ctx: Context) -> list[str]:
+    """PCI addresses with fewer rows in npu-smi's table than the card has chips; none without bus ids."""
+    rows = Counter(v.chip.bus_id.lower() for v in ctx.chips if v.chip.bus_id)
+    if not rows:
+        return []
+    functions = ascend_functions(ctx.facts, ctx.catalog)
+    return [
+        device.address
+        for device, _, board in functions
+        if rows[device.address.lower()] < (board.chips_per_function if board else 1)
+    ]
 
 
 def lspci(ctx: Context) -> Finding:
@@ -176,19 +184,18 @@ def lspci(ctx: Context) -> Finding:
         return skipped("Neither sysfs nor lspci tells whether the chip is a card or part of a SoC.")
     if (functions or listing) and asked == RC:
         return _mode(
-            ctx, "The host has the chip on a PCI card", "the plan without --variant", dict(variant=None)
+            ctx, "The host has the chip on a PCI card", "the plan without --variant", {"variant": None}
         )
     if ctx.detection.variant == RC and asked != RC:
         board = ctx.detection.board or "a SoC board"
-        return _mode(ctx, f"The chip is no PCI card: {board}", "--variant rc", dict(variant=RC))
+        return _mode(ctx, f"The chip is no PCI card: {board}", "--variant rc", {"variant": RC})
     if functions and listing == ():
         return warned(
             "sysfs has the card; lspci does not call it an accelerator.",
             wanted="`Processing accelerators` in lspci",
             why="vLLM-Ascend and the entry point of the 310P image look for the word `accelerators` in "
-            "lspci, and take the chip "
-            "for a SoC when it is not there. The lspci inside the image counts; an old list of PCI names "
-            "may be the reason.",
+            "lspci, and take the chip for a SoC when it is not there. The lspci inside the image counts; an "
+            "old list of PCI names may be the reason.",
             remedy="Update the list of names, and look into the container after the start.",
             commands=("lspci -d 19e5:", ctx.as_root("update-pciids")),
             source=ctx.source("note.lspci"),

@@ -47,8 +47,7 @@ def present(ctx: Context) -> Finding:
         f"{listed(missing)} is not on the host.",
         wanted="the image here, or a registry that the host reaches",
         why="deploy pulls it. Without a network the pull fails; on Kylin it may end with `archive/tar: "
-        "invalid tar header`, which "
-        "a pull on another host avoids."
+        "invalid tar header`, which a pull on another host avoids."
         if kylin
         else "deploy pulls it, which takes a while; on a host without a network the pull fails.",
         remedy="Pull on another host, save it, and load it here."
@@ -80,8 +79,7 @@ def arch(ctx: Context) -> list[Finding] | Finding:
                     f"{name} is {image.arch}; the host is {host}.",
                     wanted=f"{wanted}",
                     why="An archive made with `docker save` has one architecture. docker only warns, and "
-                    "the container ends with "
-                    "`exec format error`.",
+                    "the container ends with `exec format error`.",
                     remedy="Pull and save it for this architecture, then load it again.",
                     commands=(
                         f"docker rmi {shlex.quote(name)}",
@@ -131,8 +129,7 @@ def _wrong(ctx: Context, found: str, kinds: list[ChipKind]) -> Finding:
         f"{found}.",
         wanted=f"an image for {listed(k.title for k in kinds) or (own.title if own else 'the chip')}",
         why="vLLM-Ascend compares the chip with what it was built for, and stops: `Current device type … "
-        "does not match the "
-        "installed version's device type`.",
+        "does not match the installed version's device type`.",
         remedy="Take the image of the product.",
         commands=(ctx.retry(image=None),),
         source=ctx.source("note.device_type"),

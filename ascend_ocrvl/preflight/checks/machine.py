@@ -16,7 +16,10 @@ PROBE_SOURCE = "ascend-ocrvl probe --help"
 def probe_complete(ctx: Context) -> Finding:
     """The probe reached its last line and everything it printed could be read."""
     facts = ctx.facts
-    broken = [f"{p.section}: {p.what}" for p in facts.problems]
+    reasons: dict[str, list[str]] = {}
+    for problem in facts.problems:
+        reasons.setdefault(problem.what.rstrip("."), []).append(problem.section)
+    broken = [f"{listed(sections)} ({what})" for what, sections in reasons.items()]
     if facts.complete and not broken:
         took = f" in {facts.seconds:g} s" if facts.seconds is not None else ""
         return passed(f"All sections of the probe were read{took}.")
@@ -66,8 +69,7 @@ def nested(ctx: Context) -> Finding:
         "The probe ran inside a container.",
         wanted="the probe on the host that will run the containers",
         why="In a container NPU IDs are other ones and logic ids start at 0 again, other containers are "
-        "invisible, "
-        "and `docker run --shm-size` may be refused with `operation not permitted`.",
+        "invisible, and `docker run --shm-size` may be refused with `operation not permitted`.",
         remedy="Run the doctor on the host, or send the probe there and judge its output here.",
         commands=("ascend-ocrvl probe --script > probe.sh", "ascend-ocrvl doctor --facts probe.txt"),
         source=ctx.source("note.nested"),
@@ -89,8 +91,7 @@ def selinux(ctx: Context) -> Finding:
         "SELinux is enforcing.",
         wanted=f"a label on {listed(where)} that containers may read",
         why="Where docker runs with --selinux-enabled, a container may not read a folder of a home "
-        "directory. "
-        "Denials on the Ascend device nodes themselves are not reported.",
+        "directory. Denials on the Ascend device nodes themselves are not reported.",
         remedy="Look for denials after a failed start; label the folder when there are any.",
         commands=(
             ctx.as_root("ausearch -m avc -ts recent"),
@@ -140,12 +141,9 @@ def clock(ctx: Context) -> Finding:
     boot, uptime = ctx.facts.os.boot_time_s, ctx.facts.os.uptime_s
     if boot is None or uptime is None:
         return skipped("The probe has no boot time or no uptime, so the host's clock is not known.")
-    dates = [r.date for r in ctx.catalog.releases if r.date]
-    if ctx.release is not None and ctx.release.date:
-        dates = [ctx.release.date]
-    if not dates:
-        return skipped("The catalog has no date to compare the host's clock with.")
-    past = max(dates)
+    past = ctx.release.date if ctx.release else None
+    if past is None:
+        return skipped("There is no release whose date the host's clock could be compared with.")
     try:
         now = datetime.datetime.fromtimestamp(boot + uptime, tz=datetime.timezone.utc)
     except (OverflowError, ValueError, OSError):
@@ -154,7 +152,7 @@ def clock(ctx: Context) -> Finding:
         return passed(f"The host's clock said {now:%Y-%m-%d %H:%M} UTC.")
     return warned(
         f"The host's clock says {now:%Y-%m-%d %H:%M} UTC, which is before {past}, when the release came out.",
-        wanted="a clock that is right within minutes",
+        wanted="a clock that is right within minutes, or facts that are newer",
         why="With a clock that is behind, certificates are `not yet valid`: images and weights cannot be "
         "pulled.",
         remedy="Set the clock.",
@@ -210,7 +208,7 @@ def shm(ctx: Context) -> Finding:
         return passed(f"{total} MiB asked for, {free} MiB of memory available.")
     return warned(
         f"The services may take {total / 1024:.1f} GiB of shared memory; {free / 1024:.1f} GiB are "
-        f"available.",
+        "available.",
         wanted="no more than there is",
         why="Shared memory is main memory: the kernel kills a process when it runs out.",
         remedy="Ask for less.",
@@ -235,21 +233,21 @@ def disk_space(ctx: Context) -> list[Finding] | Finding:
     disks = {d.path: d for d in ctx.facts.disks if d.available_mib is not None}
     if not disks:
         return skipped("The probe has no figures for disks.")
+    if not ctx.containers:
+        return _cpu_disk(ctx)
     wanted: dict[str, tuple[int, str, str]] = {}
     root = ctx.facts.docker.root_dir or "/var/lib/docker"
     if ctx.containers and not _image_there(ctx):
         wanted[root] = (int(ctx.number("disk.image_mib")), "the image", "disk.image_mib")
     for folder in sorted({m.source for s in ctx.services for m in s.mounts if m.target == "/root/.cache"}):
         wanted[folder] = (int(ctx.number("disk.weights_mib")), "the weights", "disk.weights_mib")
-    if not ctx.containers:
-        return _cpu_disk(ctx)
     out = []
     for path, (size, what, name) in wanted.items():
         disk = disks.get(path) or disks.get(path.rstrip("/"))
         if disk is None or disk.available_mib is None:
             out.append(skipped(f"The probe did not look at the disk of {path}."))
         elif disk.available_mib < size:
-            out.append(_full(ctx, path, disk.available_mib, size, what, name))
+            out.append(_full(ctx, path, disk.available_mib, what, name))
         else:
             out.append(passed(f"{disk.available_mib / 1024:.0f} GiB free for {what} at {path}."))
     return out or passed("The image is here, and nothing else needs room.")
@@ -257,11 +255,11 @@ def disk_space(ctx: Context) -> list[Finding] | Finding:
 
 def _cpu_disk(ctx: Context) -> Finding:
     """The embedded engine writes a log and a state file: any disk that is not full will do."""
-    worst = min(ctx.facts.disks, key=lambda d: d.available_mib if d.available_mib is not None else 1 << 60)
-    wanted = int(ctx.number("disk.cpu_mib"))
-    if worst.available_mib is not None and worst.available_mib < wanted:
-        return _full(ctx, worst.path, worst.available_mib, wanted, "logs and state", "disk.cpu_mib")
-    return passed(f"{(worst.available_mib or 0) / 1024:.0f} GiB free at {worst.path}.")
+    known = {d.path: d.available_mib for d in ctx.facts.disks if d.available_mib is not None}
+    path = next((p for p in ("/root/.cache", "/", *known) if p in known), "/")
+    if known[path] < ctx.number("disk.cpu_mib"):
+        return _full(ctx, path, known[path], "logs and state", "disk.cpu_mib")
+    return passed(f"{known[path] / 1024:.0f} GiB free at {path}.")
 
 
 def _image_there(ctx: Context) -> bool:
@@ -269,8 +267,9 @@ def _image_there(ctx: Context) -> bool:
     return bool(ctx.services) and all(s.image in there for s in ctx.services)
 
 
-def _full(ctx: Context, path: str, free: int, wanted: int, what: str, name: str) -> Finding:
+def _full(ctx: Context, path: str, free: int, what: str, name: str) -> Finding:
     docker = what == "the image"
+    wanted = ctx.number(name)
     return failed(
         f"{free / 1024:.1f} GiB are free at {path}.",
         wanted=f"{wanted / 1024:.0f} GiB for {what}",
@@ -302,11 +301,11 @@ def proxy_localhost(ctx: Context) -> Finding:
         return passed(f"{listed(proxies)} set, with {settings['no_proxy']} exempt.")
     have = settings.get("no_proxy")
     return warned(
-        f"{listed(proxies)} is set, and no_proxy {'lacks ' + listed(missing) if have else 'is not set'}.",
+        f"{listed(proxies)} {'are' if len(proxies) > 1 else 'is'} set, and no_proxy "
+        f"{'lacks ' + listed(missing) if have else 'is not set'}.",
         wanted="127.0.0.1 and localhost in no_proxy",
         why="A client on this host would ask the proxy for http://127.0.0.1, and get its error page (403, "
-        "502, 503) "
-        "instead of an answer from the service.",
+        "502, 503) instead of an answer from the service.",
         remedy="Exempt this host, in both spellings of the variable.",
         commands=(
             f"export no_proxy={','.join(filter(None, [have, *missing]))}",

@@ -20,8 +20,8 @@ def smi(ctx: Context) -> Finding:
             f"{tool.path or 'npu-smi'} is a directory.",
             wanted="the program that the driver installs",
             why="docker makes an empty directory of a -v source that is not there. On this host npu-smi is "
-            "somewhere else "
-            "(often /usr/local/sbin), or the driver was not installed when a container was started.",
+            "somewhere else (often /usr/local/sbin), or the driver was not installed when a container was "
+            "started.",
             remedy="Remove the empty directory, then find the real program.",
             commands=(
                 ctx.as_root(f"rmdir {shlex.quote(tool.path or '/usr/local/bin/npu-smi')}"),
@@ -62,10 +62,7 @@ def smi(ctx: Context) -> Finding:
         banner = f" {tool.tool_version}" if tool.tool_version else ""
         return passed(f"npu-smi{banner} shows {counted(len(ctx.chips), 'chip')}.")
     if tool.error_code is not None or tool.error_text:
-        return skipped(
-            f"npu-smi runs and reports an error; npu.dcmi says which. "
-            f"({(tool.error_text or '').splitlines()[:1]})"
-        )
+        return skipped("npu-smi runs and reports an error; npu.dcmi says which.")
     if tool.exit_status is None:
         return skipped("npu-smi was found and not run.")
     return warned(
@@ -106,13 +103,13 @@ def _ill(ctx: Context, outcome: Outcome, views: list[ChipView]) -> Finding:
     unused = all(v.chosen is False for v in views)
     well = [v.davinci for v in ctx.chips if v.chip.health == HEALTHY and v.davinci is not None]
     choose = (ctx.retry(npus=(well[0],), all_npus=False),) if well and not unused else ()
+    note = "; the plan does not use it" if unused else ""
     return problem(
         outcome,
-        f"{listed(f'{v.label}: {v.chip.health}' for v in views)}{'; the plan does not use it' if unused else ''}.",
+        f"{listed(f'{v.label}: {v.chip.health}' for v in views)}{note}.",
         wanted=HEALTHY,
         why="Alarm and Critical stand for a fault of hardware or sensors: work on such a chip fails or "
-        "gives wrong results. "
-        "Warning may be temperature or a corrected memory error.",
+        "gives wrong results. Warning may be temperature or a corrected memory error.",
         remedy="Read the error code, mend or reset the card; until then use another chip."
         if not unused
         else "Read the error code when you have time.",
@@ -141,9 +138,12 @@ def memory(ctx: Context) -> list[Finding] | Finding:
     used, total = tight[0].memory_mb or (0, 1)
     room = max(0, total - used) / total
     lower = f"{max(0.05, int(room * 20) / 20 - 0.05):.2f}"
+    figures = listed(
+        f"{v.label}: {v.memory_mb[0]} of {v.memory_mb[1]} MB in use" for v in tight if v.memory_mb
+    )
     return problem(
         Outcome.FAIL if chosen else Outcome.WARN,
-        f"{listed(f'{v.label}: {v.memory_mb[0]} of {v.memory_mb[1]} MB in use' for v in tight if v.memory_mb)}.",
+        f"{figures}.",
         wanted=f"room for {share:.0%} of the chip's memory (--gpu-memory-utilization)",
         why="vLLM ends at the start with `Free memory on device … is less than desired GPU memory "
         "utilization`.",
@@ -211,13 +211,16 @@ def _held(
     names = sorted({c.name for held in strangers.values() for c in held})
     free = free_numbers(ctx, holders)
     everywhere = ctx.chosen is None and bool(free)
+    who = (
+        f"davinci{n} is held by container {listed(c.name for c in held)}"
+        for n, held in sorted(strangers.items())
+    )
     return problem(
         Outcome.WARN if everywhere else Outcome.FAIL,
-        f"{listed(f'davinci{n} is held by container {listed(c.name for c in held)}' for n, held in sorted(strangers.items()))}.",
+        f"{listed(who)}.",
         wanted="chips that no other container has mapped",
         why="A container without full privileges takes ownership of the device: the second one gets -8020 "
-        "or -8005, and an "
-        "overlap of one chip breaks all of its devices.",
+        "or -8005, and an overlap of one chip breaks all of its devices.",
         remedy="Use free chips, or stop the other container." if free else "Stop the other container.",
         commands=(
             *((ctx.retry(npus=(free[0],), all_npus=False),) if free else ()),

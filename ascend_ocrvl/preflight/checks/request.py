@@ -107,7 +107,7 @@ def release_product(ctx: Context) -> Finding:
         if bad is not None:
             return warned(
                 f"{release} is known to fail on {target.id} ({bad.issue}), and is taken all the same, as "
-                f"asked.",
+                "asked.",
                 wanted=f"{bad.instead}, for example",
                 why=bad.reason,
                 remedy="Take a release without that fault, or look closely at the results.",
@@ -171,7 +171,10 @@ def context_length(ctx: Context) -> Finding:
                 source=target.max_model_len_source or target.source,
             )
         decision = _decision(ctx.plan or part.plan, f"args.{LENGTH}")
-        return passed(f"{decision.value}. {decision.reason}" if decision else "The model's own limit holds.")
+        if decision is None:
+            return passed("The model's own limit holds.")
+        needs = decision.reason[max(0, decision.reason.lower().find("clients need")) :]
+        return passed(f"{decision.value}. {needs[:1].upper()}{needs[1:]}")
 
     return _part(ctx, judge, aspect(ctx, "model", "client", "max_model_len", flags=(LENGTH,)), (LENGTH,))
 
@@ -185,9 +188,8 @@ def config_keys(ctx: Context) -> Finding:
             return warned(
                 " ".join(part.warnings),
                 wanted="keys and values that the release documents",
-                why=f"A key that a release does not know does nothing, and from "
-                f"{ctx.catalog.config_fatal_since} on it "
-                "ends the server.",
+                why="A key that a release does not know does nothing, and from "
+                f"{ctx.catalog.config_fatal_since} on it ends the server.",
                 remedy="Leave the key out.",
                 commands=(ctx.retry(extra_args=without(ctx.spec.extra_args, {option})),),
                 source="vllm-ascend ascend_config.py, tag by tag",
@@ -242,8 +244,7 @@ def tensor_parallel(ctx: Context) -> Finding:
             f"The model is to be spread over {over[0]} chips.",
             wanted=f"{target.max_tensor_parallel}",
             why="The model is small enough for one chip, and is supported on one only. More chips serve "
-            "more clients as "
-            "services of their own.",
+            "more clients as services of their own.",
             remedy="Start one service per chip.",
             commands=(
                 ctx.retry(extra_args=without(ctx.spec.extra_args, set(PARALLEL)), all_npus=True, npus=None),
@@ -304,8 +305,7 @@ def cann_host(ctx: Context) -> Finding:
             f"The plan mounts {listed(mixed)} over the CANN of the image.",
             wanted="only the driver's folders from below /usr/local/Ascend",
             why="CANN belongs in the image, driver and firmware belong on the host. Two CANN in one "
-            "container end in "
-            "undefined symbols and missing kernels (561103, EZ1001).",
+            "container end in undefined symbols and missing kernels (561103, EZ1001).",
             remedy="Mount /usr/local/Ascend/driver/lib64 and version.info only.",
             commands=(ctx.retry(),),
             source=ctx.source("note.cann_host"),

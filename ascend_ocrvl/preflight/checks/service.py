@@ -40,7 +40,7 @@ def port_free(ctx: Context) -> list[Finding] | Finding:
                 source="ip(7), privileged ports",
             )
         )
-    return taken or passed(f"{listed(port for _, port, _ in wanted)} free{_ours_note(ctx)}.")
+    return taken or passed(f"Port {listed(port for _, port, _ in wanted)} free{_ours_note(ctx)}.")
 
 
 def _ours_note(ctx: Context) -> str:
@@ -83,8 +83,7 @@ def _taken(ctx: Context, service: Service, port: int, bind: str) -> Finding | No
         f"Port {port} is taken by {who}.",
         wanted=f"port {port} free for {service.name}",
         why="With --network host docker does not look at ports: the server would load the model for minutes "
-        "and then end with "
-        "`address already in use`."
+        "and then end with `address already in use`."
         if service.network == "host"
         else "The start fails with `port is already allocated`, and leaves a container behind."
         if service.kind == "container"
@@ -104,8 +103,16 @@ def _stranger(
         )
     assert listener is not None  # noqa: S101 - one of the two is there
     where = f"{listener.address}:{port}"
-    name = listener.process or "a process that only root may see"
-    return f"{name} on {where}", (ctx.as_root(f"ss -ltnp 'sport = :{port}'"),)
+    hosts = [
+        c.name
+        for c in ctx.facts.docker.containers
+        if c.network_mode == "host" and c.state in (None, "running")
+    ]
+    perhaps = f"; container {listed(hosts)} uses the host's network" if hosts else ""
+    hidden = "a process without a name" if ctx.facts.os.uid == 0 else "a process that only root may see"
+    return f"{listener.process or hidden} on {where}{perhaps if not listener.process else ''}", (
+        ctx.as_root(f"ss -ltnp 'sport = :{port}'"),
+    )
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -142,8 +149,9 @@ def _name_taken(ctx: Context, container: ContainerFacts) -> Finding:
     left = container.state == "created"
     name = shlex.quote(container.name)
     return failed(
-        f"There is a container {container.name} of {container.image or 'an unknown image'}"
-        f"{f', {container.state}' if container.state else ''}, and it is not ours.",
+        f"There is a container {container.name} of "
+        f"{container.image or 'an unknown image'}{f', {container.state}' if container.state else ''}, and "
+        "it is not ours.",
         wanted=f"the name {container.name} free",
         why="`docker run` ends with `Conflict. The container name … is already in use`."
         + (" A `docker run` that failed leaves a container in state created." if left else ""),
@@ -205,8 +213,8 @@ def _mount_trouble(ctx: Context, mount: Mount, seen: PathFacts) -> Finding | Non
             f"{mount.source} is a directory; a file belongs there.",
             wanted="the file that the driver installs",
             why="docker makes an empty directory of a -v source that is missing: an earlier start with a "
-            "wrong path left it. The "
-            "container then says `npu-smi: executable file not found` or `Is a directory`.",
+            "wrong path left it. The container then says `npu-smi: executable file not found` or `Is a "
+            "directory`.",
             remedy="Remove the empty directory and find the file's real place, often /usr/local/sbin.",
             commands=(
                 ctx.as_root(f"rmdir {path}"),
@@ -263,7 +271,7 @@ def weights(ctx: Context) -> Finding:
         hub = "ModelScope" if ctx.spec.hub == "modelscope" else "Hugging Face"
         return skipped(
             f"The weights come from {hub} at the first start; whether it is reached from here, the facts do "
-            f"not say."
+            "not say."
         )
     seen = ctx.facts.path(folder)
     if seen is None:

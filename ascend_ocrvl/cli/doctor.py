@@ -1,0 +1,154 @@
+"""`ascend-ocrvl doctor`: check a host, and say what to mend and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from ascend_ocrvl.cli.options import json_option, plan_options, spec_of
+from ascend_ocrvl.errors import ExitStatus
+
+SCHEMA = "ascend-ocrvl/doctor/1"
+
+
+@click.command(
+    epilog="A host without this package:  ascend-ocrvl probe --script, run it there, then --facts FILE here."
+)
+@plan_options
+@click.option(
+    "--facts", "facts_file", metavar="FILE", help="Judge what `probe` saw before, instead of this host."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="ID", help="Take a failure of this check for a warning. Repeatable."
+)
+@click.option("--only", multiple=True, metavar="ID", help="Run this check alone. Repeatable.")
+@click.option("--list-checks", is_flag=True, help="Print the checks, and check nothing.")
+@click.option("--strict", is_flag=True, help="Warnings are failures for the exit status.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the JSON document to FILE.")
+@json_option
+def doctor(
+    *,
+    facts_file: str | None,
+    ignore: tuple[str, ...],
+    only: tuple[str, ...],
+    list_checks: bool,
+    strict: bool,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> ExitStatus:
+    """Check a host, and say what to mend and how.
+
+    Exit status: 0 ready, 3 when a check fails (with --strict also on a warning).
+    """
+    from ascend_ocrvl import preflight
+    from ascend_ocrvl.cli.output import emit_json
+
+    ids = (("--ignore", _split(ignore)), ("--only", _split(only)))
+    for option, names in ids:
+        preflight.must_exist(names, option)
+    if list_checks:
+        _list(as_json=as_json)
+        return ExitStatus.OK
+    spec = spec_of(options)
+    document, lines, outcome = _examine(spec, facts_file, dict(ids))
+    if output is not None:
+        from ascend_ocrvl.cli.probe import write
+
+        write(json.dumps(document, ensure_ascii=False, indent=2) + "\n", output)
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo("\n".join(lines), color=None)
+    wrong = outcome == "fail" or (strict and outcome == "warn")
+    return ExitStatus.CHECKS_FAILED if wrong else ExitStatus.OK
+
+
+def _split(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids given one by one, or several with commas between them."""
+    return tuple(part.strip() for text in ids for part in text.split(",") if part.strip())
+
+
+def _examine(
+    spec: Any, facts_file: str | None, ids: dict[str, tuple[str, ...]]
+) -> tuple[dict[str, Any], list[str], str]:
+    """Probe or read, plan, check: the document, the text, and the verdict's outcome."""
+    from ascend_ocrvl import preflight
+    from ascend_ocrvl.catalog import load
+    from ascend_ocrvl.catalog import product as find_product
+    from ascend_ocrvl.cli.findings import lines_of, style_of
+    from ascend_ocrvl.errors import OcrvlError
+    from ascend_ocrvl.host.detect import detect
+    from ascend_ocrvl.plan import make_plan
+    from ascend_ocrvl.values import plain
+
+    catalog = load()
+    if spec.product != "auto":
+        find_product(catalog, spec.product)  # a product that does not exist is a wrong request, not a finding
+    facts = _facts(spec, facts_file)
+    plan, refusal = None, None
+    try:
+        plan = make_plan(spec, catalog, facts)
+    except OcrvlError as e:
+        refusal = e
+    only, ignore = ids["--only"], ids["--ignore"]
+    findings = preflight.run_checks(facts, catalog, plan, spec, only=only, ignore=ignore, refusal=refusal)
+    detection = detect(facts, catalog)
+    product = plan.product if plan else spec.product if spec.product != "auto" else detection.product
+    summary = preflight.summarise(findings, spec, product, partly=bool(only))
+    host = facts.os.hostname or "this host"
+    header = ", ".join(
+        filter(None, [host, detection.board, f"product {product}" if product else "no product"])
+    )
+    document = {
+        "schema": SCHEMA,
+        "verdict": summary.outcome.value,
+        "sentence": summary.sentence,
+        "product": product,
+        "host": facts.os.hostname,
+        "board": detection.board,
+        "plan": plan.digest if plan else None,
+        "counts": dict(summary.counts),
+        "next": summary.next,
+        "findings": plain(findings),
+    }
+    return (
+        document,
+        lines_of(findings, summary, header, style_of(sys.stdout, os.environ)),
+        summary.outcome.value,
+    )
+
+
+def _facts(spec: Any, facts_file: str | None) -> Any:
+    from ascend_ocrvl.cli.options import facts_from
+
+    if facts_file is not None:
+        return facts_from(facts_file)
+    from ascend_ocrvl.host.probe import run_probe
+    from ascend_ocrvl.host.transport import LocalTransport
+
+    return run_probe(
+        LocalTransport(), paths=tuple(p for p in (spec.weights, spec.cache) if p and p.startswith("/"))
+    )
+
+
+def _list(*, as_json: bool) -> None:
+    from ascend_ocrvl import preflight
+    from ascend_ocrvl.cli.output import emit_json
+
+    if as_json:
+        rows = [
+            {"id": c.id, "title": c.title, "group": c.group, "products": list(c.products)}
+            for c in preflight.CHECKS
+        ]
+        emit_json({"schema": "ascend-ocrvl/checks/1", "checks": rows})
+        return
+    for group in dict.fromkeys(c.group for c in preflight.CHECKS):
+        click.echo(group)
+        for check in preflight.CHECKS:
+            if check.group == group:
+                click.echo(f"  {check.id:<20}  {check.title}")
