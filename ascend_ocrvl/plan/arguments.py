@@ -205,12 +205,19 @@ def _overrule(
             before, field=f"args.{flag.name}", value=flag.value or "on", reason=reason, source=REQUEST,
             standing="requested", deviates=before.deviates or not same,
         )  # fmt: skip
-        notes = [changed if n is before else n for n in notes]
+        gone = () if clash == flag.name else (_replaced(before, clash, flag.name),)
+        notes = [m for n in notes for m in ((changed, *gone) if n is before else (n,))]
         if flag.name in ORDER:
             own[flag.name] = flag
         else:
             rest.append(flag)
     return own, notes, rest
+
+
+def _replaced(before: Decision, name: str, by: str) -> Decision:
+    return requested(
+        f"args.{name}", f"left out (documented: {before.value})", f"{by} takes its place.", deviates=True
+    )
 
 
 def _positive(name: str) -> str:

@@ -96,7 +96,10 @@ def address(text: str) -> str:
         return str(ip_address(text))
     except ValueError as e:
         raise PlanRefused(
-            f"--bind {text!r} is no IP address.", wanted="e.g. 0.0.0.0, 127.0.0.1 or an address of this host"
+            f"--bind {text!r} is no IP address.",
+            wanted="an address of the host that serves",
+            why="vLLM and docker listen on addresses; a name may mean another one on that host.",
+            remedy="--bind 127.0.0.1",
         ) from e
 
 

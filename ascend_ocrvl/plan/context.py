@@ -58,7 +58,8 @@ def _clients(wanted: str | None, catalog: Catalog) -> tuple[list[Client], tuple[
     if key is None:
         raise PlanRefused(
             f"--client {wanted!r} is no paddlex version.",
-            wanted="e.g. 3.7.2",
+            wanted="a version, e.g. 3.7.2",
+            why="The context that a server needs follows from what its clients send.",
             remedy="pip show paddlex   (on the client)",
         )
     inside = [c for c in known if (release_key(c.first) or ()) <= key <= (release_key(c.last) or ())]
@@ -71,6 +72,7 @@ def _clients(wanted: str | None, catalog: Catalog) -> tuple[list[Client], tuple[
             f"paddlex {wanted} has no PaddleOCR-VL client.",
             wanted=f"{oldest.first} or later",
             why="The context that a server needs follows from what its clients send.",
+            remedy=f"--client {oldest.first}",
             see=oldest.source,
         )
     nearest = max(earlier, key=lambda c: release_key(c.last) or ())

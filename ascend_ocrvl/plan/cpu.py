@@ -7,6 +7,7 @@ from ascend_ocrvl.errors import PlanRefused
 from ascend_ocrvl.plan.choice import OURS, requested
 from ascend_ocrvl.plan.container import address, usual_port
 from ascend_ocrvl.plan.model import Decision, Plan, Service, Spec
+from ascend_ocrvl.plan.wish import Wish
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,9 +32,11 @@ _MEANINGLESS = {
 }
 
 
-def cpu_plan(spec: Spec, product: Product, catalog: Catalog) -> Plan:
+def cpu_plan(wish: Wish, product: Product, catalog: Catalog) -> Plan:
     """The plan of one process. Raises `PlanRefused` for options that the engine cannot honour."""
+    spec = wish.spec
     _refuse(spec, product)
+    more = [word for flag in wish.flags for word in flag.words]
     name = product.served_name or product.id
     bind = address(spec.bind) if spec.bind else LOOPBACK
     port = spec.port or usual_port(catalog)
@@ -44,7 +47,7 @@ def cpu_plan(spec: Spec, product: Product, catalog: Catalog) -> Plan:
         bind=bind,
         served_name=name,
         # "python" stands for the interpreter that runs this package.
-        serve=("python", "-m", "ascend_ocrvl.engine", "--host", bind, "--port", str(port), *spec.extra_args),
+        serve=("python", "-m", "ascend_ocrvl.engine", "--host", bind, "--port", str(port), *more),
         env=spec.extra_env,
         network="host",
         container_port=port,

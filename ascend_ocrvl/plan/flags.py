@@ -55,9 +55,9 @@ def parse(words: Iterable[str]) -> tuple[Flag, ...]:
             if not name.startswith("--"):
                 raise PlanRefused(
                     f"{word!r} is a short option.",
-                    wanted="the long spelling, e.g. --tensor-parallel-size",
-                    why="A plan is compared and checked by option names, and short ones are not unique "
-                    "across releases.",
+                    wanted="the long spelling",
+                    why="Options are checked by name, and short ones are not the same in every release.",
+                    remedy="--arg --compilation-config --arg JSON, for example",
                 )
             flags.append(Flag(canonical(name), (value,) if equals else ()))
         elif flags:
@@ -65,8 +65,9 @@ def parse(words: Iterable[str]) -> tuple[Flag, ...]:
         else:
             raise PlanRefused(
                 f"{word!r} belongs to no option.",
-                wanted="an option of `vllm serve`, e.g. --arg --max-num-seqs --arg 8",
+                wanted="an option of `vllm serve` before it",
                 why="The model is named with --model or --weights.",
+                remedy="--arg --max-num-seqs --arg 8, for example",
             )
     return tuple(flags)
 
@@ -117,15 +118,19 @@ def _object(flag: Flag) -> dict[str, Any]:
     try:
         value = json.loads(flag.value)
     except ValueError as e:
-        raise PlanRefused(
-            f"{flag.name} {flag.value!r} is not JSON: {e}.",
-            wanted=f"""a JSON object, e.g. --arg '{flag.name}={{"key": true}}'""",
-        ) from e
+        raise _no_object(flag, f"is not JSON: {e}.") from e
     if not isinstance(value, dict):
-        raise PlanRefused(
-            f"{flag.name} {flag.value!r} is not a JSON object.", wanted='an object, e.g. {"key": true}'
-        )
+        raise _no_object(flag, "is not a JSON object.")
     return value
+
+
+def _no_object(flag: Flag, what: str) -> PlanRefused:
+    return PlanRefused(
+        f"{flag.name} {flag.value!r} {what}",
+        wanted="a JSON object",
+        why="vLLM would stop at it.",
+        remedy=f"""--arg '{flag.name}={{"key": true}}'   (single quotes keep the shell off the JSON)""",
+    )
 
 
 def _scalar(text: str) -> Any:

@@ -35,6 +35,7 @@ def choose_graph(spec: Spec, ground: Ground, cann: Cann, flags: tuple[Flag, ...]
             f"--eager and --arg {COMPILATION} were both given.",
             wanted="one of the two",
             why="Eager mode has no graphs.",
+            remedy=f"leave {COMPILATION} out of --arg",
         )
     if wants_graph and obstacle:
         raise PlanRefused(

@@ -137,6 +137,7 @@ def _asked(cann: str, cataloged: str | None) -> Choice[Cann]:
         raise PlanRefused(
             f"--cann {cann!r} is no CANN version.",
             wanted="the version inside the image, e.g. 8.5.1 or 9.1.0",
+            why="Graph mode depends on it.",
             remedy="docker image inspect IMAGE   (ASCEND_TOOLKIT_HOME names it)",
         )
     warnings: tuple[str, ...] = ()

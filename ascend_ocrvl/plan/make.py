@@ -27,7 +27,7 @@ from ascend_ocrvl.plan.mounts import choose_mounts, driver_folder
 from ascend_ocrvl.plan.product import choose_hardware, choose_product
 from ascend_ocrvl.plan.releases import choose_model, choose_release
 from ascend_ocrvl.plan.weights import choose_weights
-from ascend_ocrvl.plan.wish import read_wish
+from ascend_ocrvl.plan.wish import Wish, read_wish
 
 PLAN_LABEL = "ascend-ocrvl.plan"
 
@@ -41,10 +41,11 @@ def make_plan(spec: Spec, catalog: Catalog, facts: HostFacts | None = None) -> P
     Raises `PlanRefused` when the request contradicts itself, the facts or what is known, and `CatalogError`
     for names that the catalog has not got.
     """
+    wish = read_wish(spec)
     chosen = choose_product(spec, catalog, facts)
     product = find_product(catalog, chosen.value)
     if product.kind == "cpu":
-        plan = cpu_plan(spec, product, catalog)
+        plan = cpu_plan(wish, product, catalog)
         return _finished(replace(plan, arch=facts.os.arch if facts else None), facts)
     if product.kind != "npu":
         planned = ", ".join(p.id for p in catalog.products if p.kind in ("npu", "cpu"))
@@ -54,13 +55,12 @@ def make_plan(spec: Spec, catalog: Catalog, facts: HostFacts | None = None) -> P
             why=product.models_standing,
             remedy="ascend-ocrvl verify --url http://HOST:PORT/v1   (an endpoint that you started yourself)",
         )
-    return _finished(_npu_plan(spec, product, catalog, facts, chosen), facts)
+    return _finished(_npu_plan(wish, product, catalog, facts, chosen), facts)
 
 
 def _npu_plan(
-    spec: Spec, product: Product, catalog: Catalog, facts: HostFacts | None, chosen: Choice[str]
+    wish: Wish, product: Product, catalog: Catalog, facts: HostFacts | None, chosen: Choice[str]
 ) -> Plan:
-    wish = read_wish(spec)
     spec = wish.spec
     board = choose_hardware(spec, product, catalog, facts)
     hardware = board.value.hardware
