@@ -64,6 +64,11 @@ class CaseResult:
         """The checks that did not pass."""
         return tuple(check for check in self.checks if check.outcome is not Outcome.PASS)
 
+    @property
+    def passed_checks(self) -> tuple[CheckResult, ...]:
+        """The checks that passed."""
+        return tuple(check for check in self.checks if check.outcome is Outcome.PASS)
+
 
 @dataclass(frozen=True)
 class GroupSummary:

@@ -17,6 +17,7 @@ from ascend_ocrvl.verify.suite import (
     ArithmeticCheck,
     Check,
     Day,
+    DigitsCheck,
     Field,
     FieldsCheck,
     NoRepetitionCheck,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, tuple[type[Check], str, str]] = {
     "text": (TextCheck, "", ""),
     "order": (OrderCheck, "lines", ""),
+    "digits": (DigitsCheck, "", ""),
     "present": (PresentCheck, "lines", "lines"),
     "absent": (AbsentCheck, "lines", "lines"),
     "fields": (FieldsCheck, "", "fields"),

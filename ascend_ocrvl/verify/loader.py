@@ -7,6 +7,7 @@ expected text: a truth that fails its own checks would blame the engine for a mi
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +24,14 @@ from ascend_ocrvl.verify.suite import (
     ArithmeticCheck,
     Case,
     Check,
+    DigitsCheck,
     FieldsCheck,
     Limits,
     OrderCheck,
     Request,
     Suite,
     TextCheck,
+    Tolerance,
     Width,
 )
 
@@ -54,14 +57,6 @@ class _CaseEntry:
 
 
 @dataclass(frozen=True)
-class _LimitsEntry:
-    __pydantic_config__ = _CLOSED
-    cer: float
-    origin: str
-    groups: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class _RequestEntry:
     __pydantic_config__ = _CLOSED
     task: str = "ocr"
@@ -79,7 +74,7 @@ class _SuiteEntry:
     edition: str = ""
     about: str = ""
     groups: dict[str, str] = field(default_factory=dict)
-    engines: dict[str, _LimitsEntry] = field(default_factory=dict)
+    engines: dict[str, Limits] = field(default_factory=dict)
     request: _RequestEntry = _RequestEntry()
     checks: list[Any] = field(default_factory=list)  # of every case, before its own
 
@@ -102,7 +97,6 @@ def load_suite(suite: str | Path) -> Suite:
     _check_whole(entry, problems)
     if problems:
         raise _invalid(file, problems)
-    limits = {name: Limits(cer=e.cer, origin=e.origin, groups=e.groups) for name, e in entry.engines.items()}
     return Suite(
         name=entry.name,
         title=entry.title or entry.name,
@@ -111,7 +105,7 @@ def load_suite(suite: str | Path) -> Suite:
         folder=folder,
         cases=cases,
         groups=entry.groups,
-        engines=limits,
+        engines=entry.engines,
         digest=_digest(file, [case.picture for case in cases], folder),
     )
 
@@ -199,8 +193,6 @@ def _where(place: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
 
 
 def _check_whole(entry: _SuiteEntry, problems: list[str]) -> None:
-    import re
-
     if not entry.cases:
         problems.append("no cases")
     seen: set[str] = set()
@@ -217,6 +209,9 @@ def _check_whole(entry: _SuiteEntry, problems: list[str]) -> None:
         problems += [
             f"engines.{name}.groups: no case is in {group!r}" for group in limits.groups if group not in used
         ]
+        rates = [limits.cer, *(other.cer for other in limits.groups.values() if other.cer is not None)]
+        if not all(0 <= rate < 1 for rate in rates):
+            problems.append(f"engines.{name}: a cer is from 0 to below 1")
         if not limits.origin.strip():
             problems.append(f"engines.{name}.origin: say where the limit comes from")
 
@@ -291,6 +286,9 @@ def _inconsistent(case: Case, suite: _SuiteEntry) -> list[str]:
             case OrderCheck(lines=None):
                 if not case.expected.strip():
                     problems.append("check order needs `lines`, or an `expected` text")
+            case DigitsCheck():
+                if not re.search(r"\d", case.expected):
+                    problems.append("check digits needs an `expected` text with digits")
             case ArithmeticCheck():
                 problems += _unknown_names(check, case.checks)
             case _:
@@ -315,7 +313,7 @@ def _untrue(case: Case) -> list[str]:
     if not case.expected.strip():
         return []
     answer = Answer(text=case.expected)
-    results = [judge(check, case, answer, 0.0) for check in case.checks]
+    results = [judge(check, case, answer, Tolerance(cer=0.0)) for check in case.checks]
     return [
         f"its own expected text fails the check {result.check}: {result.detail}"
         for result in results

@@ -184,7 +184,7 @@ async def _case(client: Client, suite: Suite, case: Case, model: str) -> CaseRes
     digest = hashlib.sha256(content).hexdigest()
     if isinstance(answer, NoAnswer):
         return replace(_no_answer(suite, case, answer), picture_sha256=digest)
-    checks = judge_all(case, answer, suite.error_rate_limit(model, case.group))
+    checks = judge_all(case, answer, suite.tolerance(model, case.group))
     worst = {check.outcome for check in checks}
     outcome = next((o for o in (Outcome.ERROR, Outcome.FAIL) if o in worst), Outcome.PASS)
     return replace(

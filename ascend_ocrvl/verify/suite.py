@@ -69,6 +69,13 @@ class OrderCheck:
 
 
 @dataclass(frozen=True)
+class DigitsCheck:
+    """Every digit of the expected text is there, in order: a wrong digit makes a wrong receipt."""
+
+    kind: ClassVar[str] = "digits"
+
+
+@dataclass(frozen=True)
 class PresentCheck:
     """Every one of ``lines`` is somewhere in the answer."""
 
@@ -124,6 +131,7 @@ class NotTruncatedCheck:
 Check = (
     TextCheck
     | OrderCheck
+    | DigitsCheck
     | PresentCheck
     | AbsentCheck
     | FieldsCheck
@@ -134,12 +142,37 @@ Check = (
 
 
 @dataclass(frozen=True)
+class Tolerance:
+    """What is let pass: ``cer`` of the `text` check (none set: nothing can pass it), and lost ``digits``."""
+
+    cer: float | None = None
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class GroupLimits:
+    """Where one group has other limits than its engine."""
+
+    cer: float | None = None
+    digits: int | None = None
+
+
+@dataclass(frozen=True)
 class Limits:
     """What is demanded of one engine, and on whose word."""
 
     cer: float
     origin: str
-    groups: Mapping[str, float] = field(default_factory=dict)  # other limits for single groups
+    digits: int = 0
+    groups: Mapping[str, GroupLimits] = field(default_factory=dict)
+
+    def of(self, group: str) -> Tolerance:
+        """The limits in one group."""
+        other = self.groups.get(group, GroupLimits())
+        return Tolerance(
+            cer=self.cer if other.cer is None else other.cer,
+            digits=self.digits if other.digits is None else other.digits,
+        )
 
 
 @dataclass(frozen=True)
@@ -188,10 +221,10 @@ class Suite:
                 return name, self.engines[name]
         return "", None
 
-    def error_rate_limit(self, served_name: str, group: str) -> float | None:
-        """The highest character error rate that an engine may have in a group."""
+    def tolerance(self, served_name: str, group: str) -> Tolerance:
+        """What is let pass for an engine in a group."""
         _, limits = self.limits(served_name)
-        return None if limits is None else limits.groups.get(group, limits.cer)
+        return Tolerance() if limits is None else limits.of(group)
 
     def picture_name(self, case: Case) -> str:
         """Where a case's picture is inside the suite."""

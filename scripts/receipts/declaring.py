@@ -6,7 +6,7 @@ from typing import Any
 
 from drawing import Row, lines_of, rows_of
 
-CHECKS_OF_ALL = ["text", "order", "no_repetition", "not_truncated"]
+CHECKS_OF_ALL = ["text", "order", "digits", "no_repetition", "not_truncated"]
 
 
 def suite_document(declaration: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def check_arithmetic(
     equations: Sequence[str], within: str, fields: Mapping[str, Field], text: str, style: NumberStyle
 ) -> tuple[str, str]:
     """Problem and detail of the `arithmetic` check."""
+    if not text.strip():
+        return "The answer is empty.", ""
     amounts = read_fields(fields, text, style)
     places = max(
         (decimals(amount, style) for field in fields.values() for amount in _printed(field)), default=0
@@ -81,7 +83,7 @@ def check_arithmetic(
             term.name for term in (*left, *right) if term.name and None in amounts.get(term.name, (None,))
         ]
         if missing:
-            problems.append(f"{equation}: the answer gives no {' and no '.join(missing)}")
+            problems.append(f"{equation}: the answer lacks {', '.join(dict.fromkeys(missing))}")
             continue
         one, other = _value(left, amounts), _value(right, amounts)
         product = any(term.factor != 1 for term in (*left, *right))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from ascend_ocrvl.verify.amounts import NumberStyle, leading_amount, read_amount, read_days
@@ -13,25 +14,55 @@ _ALIKE = 75.0  # a label may be misread this far (0 to 100, rapidfuzz ratio) and
 _REACH = 3  # an amount stands at most this many lines below its label
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """One value of a field: what it is called, how it is printed, what it is, and what was read."""
+
+    name: str
+    printed: str
+    wanted: object
+    read: object
+
+
 def check_fields(fields: Mapping[str, Field], text: str, style: NumberStyle) -> tuple[str, str]:
     """Problem and detail of the `fields` check."""
-    problems, seen = [], []
+    if not text.strip():
+        return "The answer is empty.", ""
     amounts = read_fields(fields, text, style)
-    for name, field in fields.items():
-        match field:
-            case Day():
-                days = read_days(text, field.order)
-                wanted, given = field.day.isoformat(), ", ".join(day.isoformat() for day in days)
-                right = field.day in days
-                problem = f"{name} is {wanted}, and the answer has {given or 'no date'}"
-            case Amount():
-                wanted, given, right, problem = _one(name, field, amounts[name], style)
-            case Amounts():
-                wanted, given, right, problem = _several(name, field, amounts[name], style)
-        seen.append(f"{name} {wanted}")
-        if not right:
-            problems.append(problem)
-    return ("; ".join(problems) + ".", "") if problems else ("", ", ".join(seen) + ".")
+    readings = [one for name, field in fields.items() for one in _readings(name, field, amounts, text, style)]
+    wrong = [f"{r.name} is {r.printed}, and the answer has {_said(r.read)}" for r in _wrong(readings)]
+    lacking = [f"{r.name} ({r.printed})" for r in readings if r.read is None]
+    if lacking:
+        wrong.append(f"not found: {', '.join(lacking)}")
+    return (
+        ("; ".join(wrong) + ".", "")
+        if wrong
+        else ("", f"{', '.join(f'{r.name} {r.printed}' for r in readings)}.")
+    )
+
+
+def _wrong(readings: Sequence[_Reading]) -> list[_Reading]:
+    return [reading for reading in readings if reading.read is not None and reading.read != reading.wanted]
+
+
+def _said(value: object) -> str:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
+def _readings(
+    name: str, field: Field, amounts: Mapping[str, Sequence[Decimal | None]], text: str, style: NumberStyle
+) -> list[_Reading]:
+    match field:
+        case Day(day=day):
+            days = read_days(text, field.order)
+            return [_Reading(name, day.isoformat(), day, day if day in days else next(iter(days), None))]
+        case Amount(amount=printed):
+            return [_Reading(name, printed, read_amount(printed, style), amounts[name][0])]
+        case Amounts():
+            return [
+                _Reading(f"“{label}”", printed, read_amount(printed, style), value)
+                for label, printed, value in zip(field.labels, field.amounts, amounts[name], strict=True)
+            ]
 
 
 def read_fields(
@@ -54,35 +85,6 @@ def read_fields(
             case Day():
                 pass
     return found
-
-
-def _one(
-    name: str, field: Amount, values: Sequence[Decimal | None], style: NumberStyle
-) -> tuple[str, str, bool, str]:
-    wanted, value = read_amount(field.amount, style), values[0]
-    given = "no amount behind its label" if value is None else f"{value.normalize():f}"
-    return (
-        field.amount,
-        given,
-        value is not None and value == wanted,
-        f"{name} is {field.amount}, and the answer has {given} (label “{field.labels[0]}”)",
-    )
-
-
-def _several(
-    name: str, field: Amounts, values: Sequence[Decimal | None], style: NumberStyle
-) -> tuple[str, str, bool, str]:
-    wrong = [
-        f"“{label}” {amount}: {'no amount' if value is None else format(value.normalize(), 'f')}"
-        for label, amount, value in zip(field.labels, field.amounts, values, strict=True)
-        if value is None or value != read_amount(amount, style)
-    ]
-    return (
-        f"{len(field.amounts)} amounts",
-        "",
-        not wrong,
-        f"{name}: {len(wrong)} of {len(field.labels)} amounts wrong ({', '.join(wrong[:4])})",
-    )
 
 
 def _behind(label: str, labels: Sequence[str], lines: Sequence[str], style: NumberStyle) -> Decimal | None:

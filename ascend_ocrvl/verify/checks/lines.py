@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ascend_ocrvl.verify.align import find_line, place_lines
 from ascend_ocrvl.verify.normalise import compact, normalise, normalised_lines
 
+_NOT_DIGITS = re.compile("[^0-9]")
 _SHOWN = 4  # problems named in one sentence; the rest is counted
 
 
 def check_order(lines: Sequence[str], text: str, similarity: float, width: str) -> tuple[str, str]:
     """Problem and detail of the `order` check."""
     wanted = normalised_lines("\n".join(lines), width=width)
+    if not text.strip() and wanted:
+        return "The answer is empty.", ""
     placed = place_lines(wanted, normalise(text, width=width))
     missing = [place for place in placed if place.share < similarity]
     if not missing:
@@ -24,6 +28,25 @@ def check_order(lines: Sequence[str], text: str, similarity: float, width: str) 
         instead = f" (there is “{place.read}”)" if place.read else " (out of order)" if moved else ""
         said.append(f"“{place.line}”{instead}")
     return f"{len(missing)} of {len(wanted)} lines missing at their place: {_listed(said, len(missing))}.", ""
+
+
+def check_digits(expected: str, text: str, allowed: int, width: str) -> tuple[str, str]:
+    """Problem and detail of the `digits` check."""
+    with_digits = [line for line in normalised_lines(expected, width=width) if _NOT_DIGITS.sub("", line)]
+    placed = place_lines(
+        [_NOT_DIGITS.sub("", line) for line in with_digits], _NOT_DIGITS.sub("", normalise(text, width=width))
+    )
+    lost = sum(round(len(place.line) * (1 - place.share)) for place in placed)
+    said = f"{lost} of {sum(len(place.line) for place in placed)} digits were not read in their place"
+    wrong = [
+        f"“{line}”" + (f" (digits read: {place.read})" if place.read else "")
+        for line, place in zip(with_digits, placed, strict=True)
+        if place.share < 1
+    ]
+    where = f": {_listed(wrong, len(wrong))}" if wrong else ""
+    if lost > allowed:
+        return f"{said}{where}.", ""
+    return "", f"{said}{f' ({allowed} allowed)' if lost else ''}{where}."
 
 
 def check_present(lines: Sequence[str], text: str, similarity: float, width: str) -> tuple[str, str]:
