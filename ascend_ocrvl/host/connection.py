@@ -28,6 +28,7 @@ _POLICIES: dict[str, HostKeys] = {
 }
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+SILENCE_S = 90  # bytes that nobody acknowledges for so long were sent to a host that is gone
 _known_hosts_lock = threading.Lock()  # 64 hosts that connect at once append to one file
 
 
@@ -90,6 +91,8 @@ class VerifiedConnection(fabric.Connection):  # type: ignore[misc]  # fabric car
         sock = self.transport.sock
         if isinstance(sock, socket.socket):  # behind a jump host it is a channel
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: a cut network is an error after this, not 15 min
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_S * 1000)
         self.transport.set_keepalive(15)
         return result
 

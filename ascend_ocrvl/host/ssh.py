@@ -12,14 +12,14 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ascend_ocrvl.errors import RequestError, UnreachableError
 from ascend_ocrvl.host.connection import HostKeys, VerifiedConnection, explain
-from ascend_ocrvl.host.transport import Result
+from ascend_ocrvl.host.transport import FEED_S, Result
 from ascend_ocrvl.secret import Secret
 
 GRACE_S = 15  # beyond the time-out on the host, until the host counts as gone
@@ -127,11 +127,25 @@ class SshTransport:
         on_line: Callable[[str], None] | None = None,
     ) -> Result:
         """Run a command on the host; see `Transport`. Raises `UnreachableError` when the host is gone."""
-        words = tuple(argv)
-        sudo = self._sudo() if self.target.sudo else ()
-        secret = self.target.sudo_password or self.target.password
-        prefix = f"{secret.reveal()}\n" if "-S" in sudo and secret else ""
-        return self._execute(words, sudo, timeout_s, prefix + (stdin or ""), on_line)
+        sudo, prefix = self._become()
+        return self._execute(tuple(argv), sudo, timeout_s, [prefix + (stdin or "").encode()], on_line)
+
+    def feed(self, argv: Sequence[str], chunks: Iterable[bytes], *, timeout_s: float = FEED_S) -> Result:
+        """Run a command on the host with bytes as its stdin; see `Transport`.
+
+        Raises `UnreachableError` when the host is gone.
+        """
+        from itertools import chain
+
+        sudo, prefix = self._become()
+        return self._execute(tuple(argv), sudo, timeout_s, chain([prefix], chunks), None)
+
+    def sftp(self) -> Any:
+        """A paramiko SFTP client of this connection.
+
+        Raises `UnreachableError`; `paramiko.SSHException` or `EOFError` when the host has no SFTP.
+        """
+        return self._open().sftp()
 
     def put(self, local: Path, remote: str, *, mode: int = 0o644) -> None:
         """Copy a file to the host. It appears under its name only when it is whole."""
@@ -187,13 +201,19 @@ class SshTransport:
         self._connection = connection
         return connection
 
+    def _become(self) -> tuple[tuple[str, ...], bytes]:
+        """The sudo words, and what sudo reads from stdin before the command does."""
+        sudo = self._sudo() if self.target.sudo else ()
+        secret = self.target.sudo_password or self.target.password
+        return sudo, f"{secret.reveal()}\n".encode() if "-S" in sudo and secret else b""
+
     def _sudo(self) -> tuple[str, ...]:
         """The sudo words for this host. With -S, sudo reads the password from stdin before the command does.
 
         Asked first, since a sudo that wants no password would leave the password for the command to read.
         """
         if self._sudo_words is None:
-            free = self._execute(("sudo", "-n", "-k", "true"), (), SUDO_S, "", None)
+            free = self._execute(("sudo", "-n", "-k", "true"), (), SUDO_S, (), None)
             if free.status == 0:
                 self._sudo_words = ("sudo", "-n", "-k", "--")
             else:
@@ -218,7 +238,7 @@ class SshTransport:
                 remedy="--ask-sudo-password; or log in as root; or allow it: NOPASSWD in /etc/sudoers.d",
             )
         words = ("sudo", "-k", "-S", "-p", "", "--")
-        tried = self._execute(("true",), words, SUDO_S, f"{secret.reveal()}\n", None)
+        tried = self._execute(("true",), words, SUDO_S, [f"{secret.reveal()}\n".encode()], None)
         if not tried.ok:
             said = tried.stderr.strip().splitlines()[-1:] or ["nothing"]
             raise UnreachableError(
@@ -231,7 +251,7 @@ class SshTransport:
         words: tuple[str, ...],
         sudo: tuple[str, ...],
         timeout_s: float,
-        stdin: str,
+        stdin: Iterable[bytes],
         on_line: Callable[[str], None] | None,
     ) -> Result:
         import paramiko
@@ -243,10 +263,13 @@ class SshTransport:
         try:
             channel = connection.transport.open_session(timeout=CONNECT_S)
             channel.exec_command(_remote_line(words, sudo, timeout_s, marker))
-            status = _drive(channel, output, stdin, start + timeout_s + GRACE_S)
+            sender = _Sender(channel, stdin)
+            status = _drive(channel, output, sender, start + timeout_s + GRACE_S)
         except (OSError, EOFError, paramiko.SSHException) as e:
             self.close()
             raise self._gone(words, str(e) or type(e).__name__) from e
+        if sender.failure is not None:
+            raise sender.failure
         if status < 0:
             self.close()
             raise self._gone(
@@ -279,27 +302,44 @@ def _remote_line(words: tuple[str, ...], sudo: tuple[str, ...], timeout_s: float
     return f"printf '%s\\n' {marker}; printf '%s\\n' {marker} >&2; LC_ALL=C; export LC_ALL; {inner}"
 
 
-def _drive(channel: Any, output: _Output, stdin: str, deadline: float) -> int:
+class _Sender:
+    """Feeds a channel in a thread of its own. What the chunks raise is kept, and ends the command."""
+
+    def __init__(self, channel: Any, chunks: Iterable[bytes]) -> None:
+        self._channel = channel
+        self._chunks = iter(chunks)
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._send, daemon=True)
+
+    def _send(self) -> None:
+        while True:
+            try:
+                chunk = next(self._chunks, None)
+            except BaseException as e:
+                self.failure = e
+                self._channel.close()
+                return
+            try:
+                if chunk is None:
+                    self._channel.shutdown_write()
+                    return
+                self._channel.sendall(chunk)
+            except OSError:
+                return  # the command ended without reading all of it
+
+
+def _drive(channel: Any, output: _Output, sender: _Sender, deadline: float) -> int:
     """Feed and read a channel to its end: exit status; -1 when the connection ended, -2 past the deadline."""
-
-    def send() -> None:
-        try:
-            channel.sendall(stdin.encode())
-            channel.shutdown_write()
-        except OSError:
-            pass  # the command ended without reading all of it
-
     readers = [
         threading.Thread(target=output.read, args=("stdout", channel.recv), daemon=True),
         threading.Thread(target=output.read, args=("stderr", channel.recv_stderr), daemon=True),
-        threading.Thread(target=send, daemon=True),
     ]
     try:
-        for thread in readers:
+        for thread in (*readers, sender.thread):
             thread.start()
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
             return -2
-        for thread in readers[:2]:
+        for thread in readers:
             thread.join(timeout=GRACE_S)  # a child in the background may hold the streams open
         return int(channel.recv_exit_status())
     finally:

@@ -3,82 +3,24 @@
 from __future__ import annotations
 
 import getpass
-import shutil
-import socket
-import subprocess
-import time
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sshd import Server, free_port, keygen, running_sshd
 
 from ascend_ocrvl.errors import ExitStatus, RequestError, UnreachableError
 from ascend_ocrvl.host.ssh import SshTarget, SshTransport
 from ascend_ocrvl.secret import Secret
 
-SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running sshd, and how to reach it."""
-
-    folder: Path
-    port: int
-    target: SshTarget
-
-    @property
-    def known_hosts(self) -> Path:
-        return self.folder / "known_hosts"
-
-
-def keygen(path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """An sshd of this test alone, with a host key and a user key made now."""
-    if not Path(SSHD).exists():
-        pytest.skip("openssh-server is not installed")
-    for name in ("host", "user"):
-        keygen(tmp_path / name)
-    port = free_port()
-    Path("/run/sshd").mkdir(exist_ok=True) if Path(
-        "/run"
-    ).stat().st_uid == 0 and getpass.getuser() == "root" else None
-    (tmp_path / "authorized").write_text((tmp_path / "user.pub").read_text())
-    (tmp_path / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nPidFile {tmp_path}/pid\n"
-        f"AuthorizedKeysFile {tmp_path}/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-        "PermitRootLogin prohibit-password\nUseDNS no\nSubsystem sftp internal-sftp\nMaxSessions 100\n"
-    )
-    (tmp_path / "ssh_config").write_text(
-        f"Host *\n UserKnownHostsFile {tmp_path}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
-    )
-    child = subprocess.Popen([SSHD, "-D", "-f", str(tmp_path / "sshd_config"), "-E", str(tmp_path / "log")])
-    for _ in range(200):
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.02)
-    target = SshTarget(
-        "127.0.0.1",
-        port=port,
-        user=getpass.getuser(),
-        key=str(tmp_path / "user"),
-        ssh_config=str(tmp_path / "ssh_config"),
-    )
-    yield Server(tmp_path, port, target)
-    child.terminate()
-    child.wait()
+    """An sshd of this test alone."""
+    with running_sshd(tmp_path) as running:
+        yield running
 
 
 def run(target: SshTarget, *argv: str, **options: object) -> object:
@@ -258,3 +200,32 @@ def test_targets_that_are_written_badly(text: str) -> None:
 def test_a_secret_does_not_show_itself() -> None:
     """A target prints its password as redacted."""
     assert "hunter2" not in repr(SshTarget("h", password=Secret("hunter2")))
+
+
+def test_bytes_are_fed_as_they_are(server: Server) -> None:
+    """`feed` passes any bytes in any chunks, and the command's answer comes back."""
+    chunks = [bytes(range(256)) * n for n in (1, 0, 300, 7)] + [b"\xff\x00\n"]
+    with SshTransport(server.target) as host:
+        done = host.feed(["sh", "-c", "sha256sum; echo told >&2"], chunks)
+    assert done.stdout.split()[0] == hashlib.sha256(b"".join(chunks)).hexdigest()
+    assert (done.status, done.stderr) == (0, "told\n")
+
+
+def test_what_the_feeder_raises_ends_the_command(server: Server) -> None:
+    """When the chunks break off, the command ends without the rest, and the caller gets the very error."""
+
+    def chunks() -> Iterator[bytes]:
+        yield b"begun"
+        raise LookupError("the source broke off")
+
+    with SshTransport(server.target) as host:
+        with pytest.raises(LookupError, match="broke off"):
+            host.feed(["sh", "-c", f"cat > {server.folder}/got; echo whole >> {server.folder}/got"], chunks())
+        assert host.run(["true"]).ok
+
+
+def test_a_command_that_does_not_read_is_no_error_of_the_feeder(server: Server) -> None:
+    """A command that ends without reading gives its own status."""
+    endless = (b"\0" * 65536 for _ in range(10_000))
+    with SshTransport(server.target) as host:
+        assert host.feed(["sh", "-c", "echo no >&2; exit 4"], endless).status == 4
