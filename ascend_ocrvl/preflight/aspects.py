@@ -66,13 +66,17 @@ def plans_without_host(ctx: Context) -> bool:
 
 
 def _planned(ctx: Context, spec: Spec) -> Aspect:
-    # Only the images count here: the CANN inside one that is on the host decides about graphs.
-    facts = HostFacts(docker=DockerFacts(images=ctx.facts.docker.images))
-    try:
-        plan = make_plan(spec, ctx.catalog, facts)
-    except OcrvlError as e:
-        return Aspect(None, e)
-    return Aspect(plan, None, plan.warnings)
+    """What the plan says of ``spec``; most checks ask for the same one, so each is planned once."""
+    if spec not in ctx.remembered:
+        # Only the images count here: the CANN inside one that is on the host decides about graphs.
+        facts = HostFacts(docker=DockerFacts(images=ctx.facts.docker.images))
+        try:
+            plan = make_plan(spec, ctx.catalog, facts)
+            ctx.remembered[spec] = Aspect(plan, None, plan.warnings)
+        except OcrvlError as e:
+            ctx.remembered[spec] = Aspect(None, e)
+    found: Aspect = ctx.remembered[spec]
+    return found
 
 
 def words_of(extra: tuple[str, ...], names: set[str]) -> tuple[str, ...]:

@@ -63,8 +63,12 @@ class Context:
     refusal: OcrvlError | None = None  # why there is no plan
     own_ports: frozenset[int] = frozenset()  # ports that services of ours already listen on
 
+    @cached_property
+    def remembered(self) -> dict[Spec, Any]:
+        """What was worked out for a request already, so that checks do not do it again."""
+        return {}
+
     # -- the catalog
-    # -----------------------------------------------------------------------------------------------
 
     @cached_property
     def _constants(self) -> dict[str, object]:
@@ -91,7 +95,6 @@ class Context:
         return f"{entry.source} ({entry.standing})"
 
     # -- the host
-    # --------------------------------------------------------------------------------------------------
 
     @property
     def probed(self) -> bool:
@@ -139,7 +142,6 @@ class Context:
         return len(self.chips) > besides
 
     # -- what was asked for
-    # ----------------------------------------------------------------------------------------
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -188,6 +190,7 @@ class Context:
             labels.get(PLAN_LABEL) == self.plan.digest
         )
 
+    @cached_property
     def holders(self) -> dict[int, list[ContainerFacts]]:
         """davinci number → running containers that have it mapped, ours included."""
         out: dict[int, list[ContainerFacts]] = {}

@@ -1,7 +1,7 @@
 """Causes behind a failing npu-smi, each with the evidence that tells it from the others.
 
-``evidence`` looks at facts and answers with a sentence that names the cause on this host, with ``CLEARED`` when
-the facts would show it and do not, or with ``UNKNOWN`` when they do not tell.
+``evidence`` looks at facts and answers with a sentence that names the cause on this host, with ``CLEARED``
+when the facts would show it and do not, or with ``UNKNOWN`` when they do not tell.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _capability(ctx: Context) -> str | None:
 
 def holders(ctx: Context) -> list[str]:
     """Running containers that hold a davinci node, and keep others out: those without all privileges."""
-    held = [c for containers in ctx.holders().values() for c in containers if not c.privileged]
+    held = [c for containers in ctx.holders.values() for c in containers if not c.privileged]
     return sorted({c.name for c in held})
 
 

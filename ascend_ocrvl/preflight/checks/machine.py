@@ -267,12 +267,16 @@ def _image_there(ctx: Context) -> bool:
     return bool(ctx.services) and all(s.image in there for s in ctx.services)
 
 
+def _size(mib: float) -> str:
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
 def _full(ctx: Context, path: str, free: int, what: str, name: str) -> Finding:
     docker = what == "the image"
     wanted = ctx.number(name)
     return failed(
-        f"{free / 1024:.1f} GiB are free at {path}.",
-        wanted=f"{wanted / 1024:.0f} GiB for {what}",
+        f"{_size(free)} are free at {path}.",
+        wanted=f"{_size(wanted)} for {what}",
         why="A pull or a download that fills the disk fails half-way with `no space left on device`."
         if ctx.containers
         else "A full disk loses the log and the state of the service.",

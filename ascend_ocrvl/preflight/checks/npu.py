@@ -128,7 +128,7 @@ def memory(ctx: Context) -> list[Finding] | Finding:
     views = [v for v in ctx.judged_chips if v.memory_mb]
     if not views:
         return skipped("npu-smi shows no memory figures.")
-    holders = ctx.holders()
+    holders = ctx.holders
     share = _share(ctx)
     tight = [v for v in views if not own_holds(ctx, v, holders) and _short(ctx, v, share)]
     if not tight:
@@ -176,7 +176,7 @@ def _share(ctx: Context) -> float:
 
 def busy(ctx: Context) -> list[Finding] | Finding:
     """Nobody else is at work on the chips that will be used."""
-    holders = ctx.holders()
+    holders = ctx.holders
     chosen = ctx.chosen
     strangers = {
         n: [c for c in held if not ctx.is_own(c)]
@@ -263,7 +263,7 @@ def _processes(ctx: Context, processes: list[tuple[ChipView, NpuProcess]]) -> Fi
         return f"{name}, pid {process.pid}, {process.memory_mb} MB on {view.label}"
 
     busy_chips = {(v.chip.npu_id, v.chip.chip_id) for v, _ in processes}
-    free = free_numbers(ctx, ctx.holders())
+    free = free_numbers(ctx, ctx.holders)
     all_chosen = any(v.chosen for v, _ in processes) or len(busy_chips) == len(ctx.judged_chips)
     pids = [str(p.pid) for _, p in processes[:3] if p.pid is not None]
     return problem(
