@@ -43,7 +43,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_sshd(tmp_path: Path) -> Iterator[Server]:
+def running_sshd(tmp_path: Path, *, sftp: bool = True) -> Iterator[Server]:
     """An sshd of one test alone, with a host key and a user key made now."""
     if not Path(SSHD).exists():
         pytest.skip("openssh-server is not installed")
@@ -57,7 +57,8 @@ def running_sshd(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nPidFile {tmp_path}/pid\n"
         f"AuthorizedKeysFile {tmp_path}/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-        "PermitRootLogin prohibit-password\nUseDNS no\nSubsystem sftp internal-sftp\nMaxSessions 100\n"
+        "PermitRootLogin prohibit-password\nUseDNS no\nMaxSessions 100\n"
+        + ("Subsystem sftp internal-sftp\n" if sftp else "")
     )
     (tmp_path / "ssh_config").write_text(
         f"Host *\n UserKnownHostsFile {tmp_path}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
