@@ -124,10 +124,21 @@ def _examine(
 
 
 def _facts(spec: Any, facts_file: str | None) -> Any:
+    from dataclasses import replace
+
     from ascend_ocrvl.cli.options import facts_from
+    from ascend_ocrvl.errors import RequestError
+    from ascend_ocrvl.host.facts import HostFacts
 
     if facts_file is not None:
-        return facts_from(facts_file)
+        facts = facts_from(facts_file)
+        if replace(facts, problems=()) == HostFacts():
+            raise RequestError(
+                f"{facts_file} holds no output of the probe.",
+                wanted="what `sh probe.sh` printed, whole and unedited, or JSON of `ascend-ocrvl probe`",
+                remedy="ascend-ocrvl probe --script > probe.sh",
+            )
+        return facts
     from ascend_ocrvl.host.probe import run_probe
     from ascend_ocrvl.host.transport import LocalTransport
 

@@ -98,8 +98,11 @@ class Context:
 
     @property
     def probed(self) -> bool:
-        """The probe ran to its end: an empty list in the facts then means that there is nothing."""
-        return self.facts.complete
+        """The probe was not cut off: an empty list in the facts then means that there is nothing.
+
+        Facts that no probe wrote are taken at their word when they show an NPU at all.
+        """
+        return self.facts.complete or (self.facts.probe_version is None and self.npu_traces)
 
     def as_root(self, command: str) -> str:
         """``command`` as the probing user must type it to run it as root."""
@@ -136,10 +139,6 @@ class Context:
     def judged_chips(self) -> tuple[ChipView, ...]:
         """The chips that the plan uses; all of them when that is not known."""
         return tuple(v for v in self.chips if v.chosen is not False)
-
-    def has_chips(self, *, besides: int) -> bool:
-        """The host shows more chips than ``besides``."""
-        return len(self.chips) > besides
 
     # -- what was asked for
 

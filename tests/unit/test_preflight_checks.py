@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is one line, so that the table reads as a table
 """Every check on hosts that differ from a healthy one by one fact: passes, problems and unknowns."""
 
 from __future__ import annotations
@@ -7,23 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from ascend_ocrvl.catalog import load
-from ascend_ocrvl.host.facts import (
-    CannFacts,
-    CpuFacts,
-    Disk,
-    DockerFacts,
-    DriverFacts,
-    HostFacts,
-    Listener,
-    MemoryFacts,
-    NpuProcess,
-    ParseProblem,
-    UserFacts,
-)
-from ascend_ocrvl.plan import Mount, Spec
-from ascend_ocrvl.preflight import CHECKS, Outcome, run_checks
 from preflight_hosts import (
     BOOT,
     DRIVER,
@@ -48,6 +32,23 @@ from preflight_hosts import (
     with_path,
     with_smi,
 )
+
+from ascend_ocrvl.catalog import load
+from ascend_ocrvl.host.facts import (
+    CannFacts,
+    CpuFacts,
+    Disk,
+    DockerFacts,
+    DriverFacts,
+    HostFacts,
+    Listener,
+    MemoryFacts,
+    NpuProcess,
+    ParseProblem,
+    UserFacts,
+)
+from ascend_ocrvl.plan import Mount, Spec
+from ascend_ocrvl.preflight import CHECKS, Outcome, run_checks
 
 IMAGE = "quay.io/ascend/vllm-ascend:v0.23.0-310p"
 OWN = (("ascend-ocrvl.service", "ascend-ocrvl-310p-0"),)
@@ -114,7 +115,7 @@ ROWS: list[Row] = [
     ("device.nodes", "fail", "missing", duo, {"npus": (9,)}),
     ("device.nodes", "fail", "kind", lambda: duo(device_nodes=(*nodes(2)[1:], node("/dev/davinci0", kind="dir"))), {"npus": (0,)}),
     ("device.nodes", "warn", "early", lambda: with_os(duo(device_nodes=()), uptime_s=30.0), {}),
-    ("device.nodes", "skip", "did not look", lambda: HostFacts(pci=duo().pci), {}),
+    ("device.nodes", "skip", "did not look", lambda: HostFacts(probe_version=1, pci=duo().pci), {}),
     ("device.access", "pass", "root", duo, {}),
     ("device.access", "pass", "ops", lambda: with_os(user(duo()), gids=(1000, 1001), groups=("HwHiAiUser",)), {}),
     ("device.access", "fail", "permission", lambda: user(duo()), {}),
@@ -200,7 +201,7 @@ ROWS: list[Row] = [
     ("docker.client", "pass", "26.1.4", duo, {}),
     ("docker.client", "fail", "no docker", lambda: duo(docker=DockerFacts()), {}),
     ("docker.client", "fail", "podman is there", lambda: duo(docker=DockerFacts(), tools=(("podman", "/usr/bin/podman"),)), {}),
-    ("docker.client", "skip", "did not look", lambda: HostFacts(pci=duo().pci), {}),
+    ("docker.client", "skip", "did not look", lambda: HostFacts(probe_version=1, pci=duo().pci), {}),
     ("docker.daemon", "pass", "overlay2", duo, {}),
     ("docker.daemon", "fail", "Cannot connect", lambda: with_docker(duo(), server_version=None, error="Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"), {}),
     ("docker.daemon", "skip", "docker.access", lambda: with_docker(user(duo()), server_version=None, error="permission denied while trying to connect to the Docker daemon socket"), {}),

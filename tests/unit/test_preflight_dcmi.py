@@ -1,10 +1,9 @@
+# ruff: noqa: E501 - a case is one line, so that the table reads as a table
 """-8005 and its relatives are symptoms: the cause is told from the facts, or the possible ones are named."""
 
 from __future__ import annotations
 
 import pytest
-
-from ascend_ocrvl.host.facts import HostFacts, UserFacts
 from preflight_hosts import (
     BOOT,
     DRIVER,
@@ -21,6 +20,8 @@ from preflight_hosts import (
     with_os,
     with_smi,
 )
+
+from ascend_ocrvl.host.facts import HostFacts, UserFacts
 
 INIT = "dcmi module initialize failed. ret is -8005"
 USED = "dcmi model initialized failed, because the device is used. ret is -8020"

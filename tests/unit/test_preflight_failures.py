@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is one line, so that the table reads as a table
 """The failures that Ascend hosts are known for, each staged as facts: the check that sees it early, and its cause."""
 
 from __future__ import annotations
@@ -6,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from ascend_ocrvl.host.facts import DriverFacts, HostFacts
 from preflight_hosts import (
     BOOT,
     NO_CAPS,
@@ -26,6 +25,8 @@ from preflight_hosts import (
     with_path,
     with_smi,
 )
+
+from ascend_ocrvl.host.facts import DriverFacts, HostFacts
 
 INIT = "dcmi module initialize failed. ret is -8005"
 WARNING = "[WARNING]The driver package may not be completely installed, which may cause function abnormal."

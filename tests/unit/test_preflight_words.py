@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from preflight_hosts import ALL_CAPS, NO_CAPS, node
 
 from ascend_ocrvl.host.facts import HostFacts, OsFacts, UserFacts
 from ascend_ocrvl.plan import Spec
@@ -15,7 +16,6 @@ from ascend_ocrvl.preflight.access import can_open, has_dac_override, reason
 from ascend_ocrvl.preflight.command import changes_of, command
 from ascend_ocrvl.preflight.series import accepted_series, in_ranges, series_in
 from ascend_ocrvl.preflight.verdict import counted, listed
-from preflight_hosts import ALL_CAPS, NO_CAPS, node
 
 ACCESS = [
     ("root with all capabilities", {"uid": 0, "gids": (0,), "cap_eff": ALL_CAPS}, {}, True),

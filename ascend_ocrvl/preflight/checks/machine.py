@@ -9,7 +9,6 @@ from ascend_ocrvl.preflight.context import Context
 from ascend_ocrvl.preflight.finding import Finding
 from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, skipped, warned
 
-CAP_SYS_ADMIN_NOTE = "docs.docker.com: bind mounts and SELinux labels"
 PROBE_SOURCE = "ascend-ocrvl probe --help"
 
 
@@ -53,6 +52,7 @@ def arch(ctx: Context) -> Finding:
         wanted=listed(known),
         why="vLLM-Ascend images, CANN and the driver exist for these architectures only.",
         remedy="Deploy on a host of one of these architectures.",
+        commands=("uname -m",),
         source=ctx.source(f"arch.{next(iter(known))}"),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from ascend_ocrvl.host.facts import ContainerFacts, NpuProcess
-from ascend_ocrvl.preflight.context import ChipView, Context
+from ascend_ocrvl.preflight.context import SERVICE_LABEL, ChipView, Context
 from ascend_ocrvl.preflight.finding import Finding, Outcome
 from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, problem, skipped, warned
 
@@ -208,7 +208,7 @@ def free_numbers(ctx: Context, holders: dict[int, list[ContainerFacts]]) -> list
 def _held(
     ctx: Context, strangers: dict[int, list[ContainerFacts]], holders: dict[int, list[ContainerFacts]]
 ) -> Finding:
-    names = sorted({c.name for held in strangers.values() for c in held})
+    holding = list({c.id: c for held in strangers.values() for c in held}.values())
     free = free_numbers(ctx, holders)
     everywhere = ctx.chosen is None and bool(free)
     who = (
@@ -224,21 +224,17 @@ def _held(
         remedy="Use free chips, or stop the other container." if free else "Stop the other container.",
         commands=(
             *((ctx.retry(npus=(free[0],), all_npus=False),) if free else ()),
-            *(ctx_stop(ctx, name) for name in names[:3]),
+            *(stop_command(c) for c in holding[:3]),
         ),
         source=ctx.source("dcmi.code.8020"),
         cause="container",
     )
 
 
-def ctx_stop(ctx: Context, name: str) -> str:
+def stop_command(container: ContainerFacts) -> str:
     """The command that stops a container, ours or a stranger's."""
-    ours = any(
-        c.name == name and any(k.startswith("ascend-ocrvl.") for k, _ in c.labels)
-        for c in ctx.facts.docker.containers
-    )
-    quoted = shlex.quote(name)
-    return f"ascend-ocrvl stop --name {quoted}" if ours else f"docker stop {quoted}"
+    service = dict(container.labels).get(SERVICE_LABEL)
+    return shlex.join(["ascend-ocrvl", "stop", service] if service else ["docker", "stop", container.name])
 
 
 def _foreign_processes(

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from ascend_ocrvl.host.facts import ContainerFacts, Listener, PathFacts
 from ascend_ocrvl.plan.model import Mount, Service
+from ascend_ocrvl.preflight.checks.npu import stop_command
 from ascend_ocrvl.preflight.context import Context
 from ascend_ocrvl.preflight.finding import Finding
 from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, skipped, warned
@@ -99,7 +100,7 @@ def _stranger(
 ) -> tuple[str, tuple[str, ...]]:
     if publisher is not None:
         return f"container {publisher.name} ({publisher.image or 'image unknown'})", (
-            f"docker stop {shlex.quote(publisher.name)}",
+            stop_command(publisher),
         )
     assert listener is not None  # noqa: S101 - one of the two is there
     where = f"{listener.address}:{port}"
