@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ascend_ocrvl.catalog.schema import Catalog, Product, Release, Variant
+from ascend_ocrvl.catalog.schema import Catalog, Hardware, Product, Release, Variant
 from ascend_ocrvl.errors import OcrvlError
 from ascend_ocrvl.host.detect import Detection
 from ascend_ocrvl.host.facts import Chip, ContainerFacts, HostFacts
@@ -19,6 +19,7 @@ from ascend_ocrvl.preflight.command import command
 
 PLAN_LABEL = "ascend-ocrvl.plan"
 SERVICE_LABEL = "ascend-ocrvl.service"
+HEALTHY = "OK"  # npu-smi prints this, Warning, Alarm, Critical or UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,13 @@ class Context:
         return next((v for v in self.product.variants if v.id == name), None) if self.product else None
 
     @property
+    def hardware(self) -> Hardware | None:
+        """Devices and mounts of the product, or of its variant."""
+        if self.variant is not None:
+            return self.variant.hardware
+        return self.product.hardware if self.product else None
+
+    @property
     def cann(self) -> str | None:
         """The CANN inside the image: as planned, as the user says, or as the catalog knows it."""
         if self.plan is not None:
@@ -188,6 +196,21 @@ class Context:
         return labels.get(SERVICE_LABEL) in {s.name for s in self.services} or (
             labels.get(PLAN_LABEL) == self.plan.digest
         )
+
+    def other_chips(self) -> tuple[int, ...] | None:
+        """davinci numbers for one service that are not chosen, healthy and free; None when there are none."""
+        hardware = self.hardware
+        size = hardware.nodes_per_service if hardware else 1
+        working = {(p.npu_id, p.chip_id) for p in self.facts.npu_smi.processes}
+        taken = {
+            v.davinci
+            for v in self.chips
+            if v.chip.health != HEALTHY or {(v.chip.npu_id, v.chip.chip_id), (v.chip.npu_id, None)} & working
+        }
+        taken |= set(self.chosen or ()) | set(self.holders)
+        numbers = self.facts.davinci_numbers
+        groups = (numbers[i : i + size] for i in range(0, len(numbers), size))
+        return next((g for g in groups if len(g) == size and not taken.intersection(g)), None)
 
     @cached_property
     def holders(self) -> dict[int, list[ContainerFacts]]:

@@ -91,7 +91,8 @@ _BASE = HostFacts(
     ),
     driver=DriverFacts(
         install_info=(("UserName", "HwHiAiUser"), ("Driver_Install_Path_Param", "/usr/local/Ascend")),
-        install_path="/usr/local/Ascend", install_status="complete", install_user="HwHiAiUser", version="26.0.rc1",
+        install_path="/usr/local/Ascend", install_status="complete", install_user="HwHiAiUser",
+        version="26.0.rc1",
         compatible_version=None, compatible_firmware="[7.0.0,8.9.9]", firmware_version="7.8.0.2.212",
         modules=("drv_davinci_intf", "drv_devmm"), module_vermagic=f"{KERNEL} SMP mod_unload aarch64",
         dkms=f"davinci_ascend/1.0, {KERNEL}, aarch64: installed", install_log_mtime_s=BOOT - 5000,
@@ -126,7 +127,8 @@ def duo(cards: int = 1, **changes: Any) -> HostFacts:
         pci=tuple(PciDevice(f"0000:{n + 2:02x}:00.0", "19e5", "d500", "0200", "0110") for n in range(cards)),
         device_nodes=nodes(2 * cards),
         npu_smi=NpuSmi(
-            "/usr/local/bin/npu-smi", "file", 0, tool_version="26.0.rc1", driver_version="26.0.rc1", chips=chips,
+            "/usr/local/bin/npu-smi", "file", 0, tool_version="26.0.rc1", driver_version="26.0.rc1",
+            chips=chips,
             mapping=mapping,
         ),
     )  # fmt: skip
@@ -144,7 +146,8 @@ def a2(cards: int = 8, **changes: Any) -> HostFacts:
         pci=tuple(PciDevice(f"0000:{n + 1:02x}:00.0", "19e5", "d802", "19e5", "3002") for n in range(cards)),
         device_nodes=nodes(cards),
         npu_smi=NpuSmi(
-            "/usr/local/bin/npu-smi", "file", 0, tool_version="26.0.rc1", driver_version="26.0.rc1", chips=chips,
+            "/usr/local/bin/npu-smi", "file", 0, tool_version="26.0.rc1", driver_version="26.0.rc1",
+            chips=chips,
             mapping=tuple(ChipMap(n, 0, n, None, "Ascend 910B3") for n in range(cards)),
         ),
     )  # fmt: skip

@@ -45,6 +45,7 @@ from ascend_ocrvl.host.facts import (
     MemoryFacts,
     NpuProcess,
     ParseProblem,
+    PciDevice,
     UserFacts,
 )
 from ascend_ocrvl.plan import Mount, Spec
@@ -145,6 +146,8 @@ ROWS: list[Row] = [
     ("npu.memory", "pass", "In use", lambda: with_docker(used(40000), containers=(container("ascend-ocrvl-310p-0", "/dev/davinci0", labels=OWN),)), {"npus": (0,)}),
     ("npu.memory", "skip", "no memory figures", lambda: with_smi(duo(), chips=(chip(1, 0, "310P3", mem_total_mb=None),)), {}),
     ("npu.busy", "pass", "Nobody else", duo, {}),
+    ("npu.busy", "pass", "docker did not answer", lambda: with_docker(duo(), server_version=None), {}),
+    ("npu.busy", "warn", "privileged", lambda: runs(container("monitor", "/dev/davinci0", privileged=True)), {"npus": (0,)}),
     ("npu.busy", "fail", "container", lambda: runs(container("qwen", "/dev/davinci0")), {"npus": (0,)}),
     ("npu.busy", "pass", "Nobody else", lambda: runs(container("qwen", "/dev/davinci1")), {"npus": (0,)}),
     ("npu.busy", "pass", "Nobody else", lambda: runs(container("qwen", "/dev/davinci0", state="exited")), {"npus": (0,)}),
@@ -386,6 +389,36 @@ def test_triton_that_stays_in_the_container_is_stopped():
     found = run_checks(facts, load(), bad, Spec(product="310p", release="v0.18.0"), only=("triton.absent",))
     assert [f.outcome for f in found] == [Outcome.FAIL]
     assert "pip uninstall -y triton triton-ascend" in found[0].commands
+
+
+def test_other_chips_are_proposed_in_the_size_of_a_service():
+    """Where one is held, the command names free and healthy chips: one of a Duo, both dies of an A3."""
+    facts = with_docker(duo(2), containers=(container("x", "/dev/davinci0"), container("y", "/dev/davinci1")))
+    facts = with_smi(
+        facts, chips=tuple(replace(c, health="Alarm" if c.device == 2 else "OK") for c in facts.npu_smi.chips)
+    )
+    (found,) = checked(facts, npus=(0,))["npu.busy"]
+    assert found.commands[0] == "ascend-ocrvl doctor --product 310p --npus 3"
+    dies = tuple(
+        chip(
+            n // 2,
+            n % 2,
+            "Ascend910",
+            phy_id=n,
+            mem_total_mb=0,
+            mem_used_mb=0,
+            hbm_used_mb=3000,
+            hbm_total_mb=65536,
+        )
+        for n in range(4)
+    )
+    pci = tuple(PciDevice(f"0000:0{n}:00.0", "19e5", "d803", "19e5", "3003") for n in range(4))
+    a3 = with_docker(
+        with_smi(duo(pci=pci, device_nodes=nodes(4)), chips=dies),
+        containers=(container("x", "/dev/davinci1"),),
+    )
+    (found,) = checked(a3, "a3", npus=(0, 1))["npu.busy"]
+    assert found.commands[0] == "ascend-ocrvl doctor --product a3 --npus 2,3"
 
 
 def test_a_kernel_named_in_the_facts_is_not_stale():

@@ -157,7 +157,8 @@ def test_a_command_repeats_the_request_and_changes_one_option():
     )
     typed = command(spec, "doctor", release="v0.23.0")
     assert shlex.split(typed) == [
-        "ascend-ocrvl", "doctor", "--product", "310p", "--release", "v0.23.0", "--weights", "/data/my weights",
+        "ascend-ocrvl", "doctor", "--product", "310p", "--release", "v0.23.0",
+        "--weights", "/data/my weights",
         "--npus", "0,1", "--env", "A=b c",
     ]  # fmt: skip
     assert command(Spec(), "deploy") == "ascend-ocrvl deploy"
@@ -190,9 +191,10 @@ def test_commands_are_read_back_by_the_command_line():
     from ascend_ocrvl.cli.doctor import doctor
 
     spec = Spec(
-        product="310p", release="v0.23.0", model="m", cann="9.1.0", npus=(0,), port=9000, bind="::1", network="bridge",
-        profile="latency", image="a/b:c", mirror="m.example", os_variant="openeuler", weights="/w", hub="huggingface",
-        cache="/c", served_name="s", max_model_len=8192, client="3.7.2", memory_utilization=0.5, max_num_seqs=4,
+        product="310p", release="v0.23.0", model="m", cann="9.1.0", npus=(0,), port=9000, bind="::1",
+        network="bridge", profile="latency", image="a/b:c", mirror="m.example", os_variant="openeuler",
+        weights="/w", hub="huggingface", cache="/c", served_name="s", max_model_len=8192, client="3.7.2",
+        memory_utilization=0.5, max_num_seqs=4,
         shm_size="2g", name="n", eager=True, allow_known_bad=True, extra_args=("--dtype", "float16"),
         extra_env=(("A", "b"),), variant="rc",
     )  # fmt: skip

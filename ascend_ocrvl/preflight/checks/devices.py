@@ -18,8 +18,7 @@ def required_nodes(ctx: Context) -> tuple[str, ...]:
         return tuple(sorted(planned))
     if ctx.product is None:
         return ()
-    hardware = ctx.variant.hardware if ctx.variant else ctx.product.hardware
-    managers = hardware.manager_nodes if hardware else ()
+    managers = ctx.hardware.manager_nodes if ctx.hardware else ()
     chosen = sorted(ctx.chosen or ())
     return tuple(
         n if n.startswith("/") else f"/dev/{n}" for n in (*managers, *(f"davinci{n}" for n in chosen))
@@ -107,7 +106,7 @@ def _none(ctx: Context, missing: list[str]) -> Finding:
 
 def _some_missing(ctx: Context, missing: list[str], numbers: tuple[int, ...]) -> Finding:
     chosen = [p for p in missing if p.removeprefix("/dev/davinci").isdecimal()]
-    free = [n for n in numbers if f"/dev/davinci{n}" not in missing]
+    other = ctx.other_chips()
     contained = ctx.facts.os.in_container
     return failed(
         f"{listed(missing)} missing; there are {listed(f'davinci{n}' for n in numbers)}.",
@@ -121,8 +120,8 @@ def _some_missing(ctx: Context, missing: list[str], numbers: tuple[int, ...]) ->
         if chosen
         else "Load the driver completely, or map the nodes.",
         commands=(
-            ctx.retry(npus=(free[0],), all_npus=False)
-            if chosen and free
+            ctx.retry(npus=other, all_npus=False)
+            if chosen and other
             else "ls -l /dev/davinci* /dev/devmm_svm /dev/hisi_hdc",
         ),
         source=ctx.source("note.nodes"),

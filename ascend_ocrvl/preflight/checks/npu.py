@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 
 from ascend_ocrvl.host.facts import ContainerFacts, NpuProcess
-from ascend_ocrvl.preflight.context import SERVICE_LABEL, ChipView, Context
+from ascend_ocrvl.preflight.aspects import flag
+from ascend_ocrvl.preflight.context import HEALTHY, SERVICE_LABEL, ChipView, Context
 from ascend_ocrvl.preflight.finding import Finding, Outcome
 from ascend_ocrvl.preflight.verdict import counted, failed, listed, passed, problem, skipped, warned
 
-HEALTHY, TOLERABLE, UNKNOWN = "OK", "Warning", "UNKNOWN"  # npu-smi prints one of these, Alarm or Critical
+TOLERABLE, UNKNOWN = "Warning", "UNKNOWN"  # npu-smi prints one of these, Alarm or Critical
 
 
 def smi(ctx: Context) -> Finding:
@@ -101,8 +102,8 @@ def health(ctx: Context) -> list[Finding] | Finding:
 def _ill(ctx: Context, outcome: Outcome, views: list[ChipView]) -> Finding:
     first = views[0].chip
     unused = all(v.chosen is False for v in views)
-    well = [v.davinci for v in ctx.chips if v.chip.health == HEALTHY and v.davinci is not None]
-    choose = (ctx.retry(npus=(well[0],), all_npus=False),) if well and not unused else ()
+    other = None if unused else ctx.other_chips()
+    choose = (ctx.retry(npus=other, all_npus=False),) if other else ()
     note = "; the plan does not use it" if unused else ""
     return problem(
         outcome,
@@ -118,9 +119,9 @@ def _ill(ctx: Context, outcome: Outcome, views: list[ChipView]) -> Finding:
     )
 
 
-def own_holds(ctx: Context, view: ChipView, holders: dict[int, list[ContainerFacts]]) -> bool:
+def own_holds(ctx: Context, view: ChipView) -> bool:
     """A container of ours is at work on the chip, which a deployment keeps or replaces."""
-    return view.davinci is not None and any(ctx.is_own(c) for c in holders.get(view.davinci, []))
+    return view.davinci is not None and any(ctx.is_own(c) for c in ctx.holders.get(view.davinci, []))
 
 
 def memory(ctx: Context) -> list[Finding] | Finding:
@@ -128,16 +129,17 @@ def memory(ctx: Context) -> list[Finding] | Finding:
     views = [v for v in ctx.judged_chips if v.memory_mb]
     if not views:
         return skipped("npu-smi shows no memory figures.")
-    holders = ctx.holders
     share = _share(ctx)
-    tight = [v for v in views if not own_holds(ctx, v, holders) and _short(ctx, v, share)]
+    tight = [v for v in views if not own_holds(ctx, v) and _short(ctx, v, share)]
     if not tight:
         figures = listed((f"{v.memory_mb[0]} of {v.memory_mb[1]} MB" for v in views if v.memory_mb), most=3)
         return passed(f"In use: {figures}.")
     chosen = any(v.chosen for v in tight) or len(tight) == len(views)
     used, total = tight[0].memory_mb or (0, 1)
     room = max(0, total - used) / total
-    lower = f"{max(0.05, int(room * 20) / 20 - 0.05):.2f}"
+    lower = int(room * 20) / 20 - 0.05
+    smaller = lower * total >= ctx.number("memory.least_mb")
+    other = ctx.other_chips()
     figures = listed(
         f"{v.label}: {v.memory_mb[0]} of {v.memory_mb[1]} MB in use" for v in tight if v.memory_mb
     )
@@ -147,8 +149,14 @@ def memory(ctx: Context) -> list[Finding] | Finding:
         wanted=f"room for {share:.0%} of the chip's memory (--gpu-memory-utilization)",
         why="vLLM ends at the start with `Free memory on device … is less than desired GPU memory "
         "utilization`.",
-        remedy="Free the chip, take another one, or give the server a smaller share.",
-        commands=("npu-smi info", ctx.retry(memory_utilization=lower)),
+        remedy="Free the chip, take another one, or give the server a smaller share."
+        if smaller
+        else "Free the chip, or take another one.",
+        commands=(
+            "npu-smi info",
+            *((ctx.retry(npus=other, all_npus=False),) if other else ()),
+            *((ctx.retry(memory_utilization=f"{lower:.2f}"),) if smaller else ()),
+        ),
         source=ctx.source("memory.share"),
     )
 
@@ -162,72 +170,61 @@ def _short(ctx: Context, view: ChipView, share: float) -> bool:
 
 
 def _share(ctx: Context) -> float:
+    """The share of device memory that the server will take."""
     for service in ctx.services:
-        words = list(service.serve)
-        for flag in ("--gpu-memory-utilization", "--gpu_memory_utilization"):
-            values = [w.split("=", 1)[1] for w in words if w.startswith(f"{flag}=")]
-            values += [words[i + 1] for i, w in enumerate(words[:-1]) if w == flag]
-            try:
-                return float(values[-1])
-            except (IndexError, ValueError):
-                continue
+        try:
+            return float(flag(service, "--gpu-memory-utilization") or "")
+        except ValueError:
+            continue
     return ctx.spec.memory_utilization or ctx.number("memory.share")
 
 
 def busy(ctx: Context) -> list[Finding] | Finding:
     """Nobody else is at work on the chips that will be used."""
-    holders = ctx.holders
-    chosen = ctx.chosen
     strangers = {
         n: [c for c in held if not ctx.is_own(c)]
-        for n, held in holders.items()
-        if chosen is None or n in chosen
+        for n, held in ctx.holders.items()
+        if ctx.chosen is None or n in ctx.chosen
     }
     strangers = {n: held for n, held in strangers.items() if held}
-    processes = _foreign_processes(ctx, holders, strangers)
-    nothing_known = not ctx.chips and not ctx.facts.docker.server_version
-    if nothing_known and not strangers:
+    docker = ctx.facts.docker.server_version is not None
+    if not ctx.chips and not docker and not strangers:
         return skipped("Neither npu-smi nor docker answered, so nothing is known of who uses the chips.")
-    out: list[Finding] = []
-    if strangers:
-        out.append(_held(ctx, strangers, holders))
+    out = [_held(ctx, strangers)] if strangers else []
+    processes = _foreign_processes(ctx, strangers)
     if processes:
         out.append(_processes(ctx, processes))
-    ours = sorted({c.name for held in holders.values() for c in held if ctx.is_own(c)})
+    ours = sorted({c.name for held in ctx.holders.values() for c in held if ctx.is_own(c)})
     note = f" {listed(ours)}, our own, is at work." if ours else ""
-    return out or passed(f"Nobody else uses {'the chosen chips' if chosen else 'any chip'}.{note}")
+    note += "" if docker else " What other containers hold is not known, as docker did not answer."
+    return out or passed(f"Nobody else uses {'the chosen chips' if ctx.chosen else 'any chip'}.{note}")
 
 
-def free_numbers(ctx: Context, holders: dict[int, list[ContainerFacts]]) -> list[int]:
-    """davinci numbers that no container holds and on which npu-smi shows no process."""
-    working = {(p.npu_id, p.chip_id) for p in ctx.facts.npu_smi.processes}
-    occupied = {v.davinci for v in ctx.chips if (v.chip.npu_id, v.chip.chip_id) in working}
-    return [n for n in ctx.facts.davinci_numbers if n not in holders and n not in occupied]
-
-
-def _held(
-    ctx: Context, strangers: dict[int, list[ContainerFacts]], holders: dict[int, list[ContainerFacts]]
-) -> Finding:
+def _held(ctx: Context, strangers: dict[int, list[ContainerFacts]]) -> Finding:
     holding = list({c.id: c for held in strangers.values() for c in held}.values())
-    free = free_numbers(ctx, holders)
-    everywhere = ctx.chosen is None and bool(free)
+    other = ctx.other_chips()
+    owned = any(not c.privileged for c in holding)
+    undecided = ctx.chosen is None and other is not None
     who = (
         f"davinci{n} is held by container {listed(c.name for c in held)}"
         for n, held in sorted(strangers.items())
     )
     return problem(
-        Outcome.WARN if everywhere else Outcome.FAIL,
+        Outcome.FAIL if owned and not undecided else Outcome.WARN,
         f"{listed(who)}.",
         wanted="chips that no other container has mapped",
         why="A container without full privileges takes ownership of the device: the second one gets -8020 "
-        "or -8005, and an overlap of one chip breaks all of its devices.",
-        remedy="Use free chips, or stop the other container." if free else "Stop the other container.",
+        "or -8005, and an overlap of one chip breaks all of its devices."
+        if owned
+        else "A privileged container does not take ownership of the device, so the start may succeed; both "
+        "then share the chip's memory.",
+        remedy="Use free chips, or stop the other container." if other else "Stop the other container.",
         commands=(
-            *((ctx.retry(npus=(free[0],), all_npus=False),) if free else ()),
+            *((ctx.retry(npus=other, all_npus=False),) if other else ()),
             *(stop_command(c) for c in holding[:3]),
         ),
         source=ctx.source("dcmi.code.8020"),
-        cause="container",
+        cause="container" if owned else "privileged",
     )
 
 
@@ -238,12 +235,12 @@ def stop_command(container: ContainerFacts) -> str:
 
 
 def _foreign_processes(
-    ctx: Context, holders: dict[int, list[ContainerFacts]], strangers: dict[int, list[ContainerFacts]]
+    ctx: Context, strangers: dict[int, list[ContainerFacts]]
 ) -> list[tuple[ChipView, NpuProcess]]:
     """Processes on chosen chips that belong to no container that is named already."""
     out = []
     for view in ctx.judged_chips:
-        if own_holds(ctx, view, holders) or view.davinci in strangers:
+        if own_holds(ctx, view) or view.davinci in strangers:
             continue
         out += [
             (view, p)
@@ -259,7 +256,7 @@ def _processes(ctx: Context, processes: list[tuple[ChipView, NpuProcess]]) -> Fi
         return f"{name}, pid {process.pid}, {process.memory_mb} MB on {view.label}"
 
     busy_chips = {(v.chip.npu_id, v.chip.chip_id) for v, _ in processes}
-    free = free_numbers(ctx, ctx.holders)
+    other = ctx.other_chips()
     all_chosen = any(v.chosen for v, _ in processes) or len(busy_chips) == len(ctx.judged_chips)
     pids = [str(p.pid) for _, p in processes[:3] if p.pid is not None]
     return problem(
@@ -270,7 +267,7 @@ def _processes(ctx: Context, processes: list[tuple[ChipView, NpuProcess]]) -> Fi
         "(-8020).",
         remedy="Use free chips, or end the process when it is yours to end.",
         commands=(
-            *((ctx.retry(npus=(free[0],), all_npus=False),) if free else ()),
+            *((ctx.retry(npus=other, all_npus=False),) if other else ()),
             *((f"ps -o pid,user,lstart,cmd -p {','.join(pids)}",) if pids else ("npu-smi info",)),
         ),
         source=ctx.source("note.busy"),
