@@ -355,7 +355,7 @@ class HostFacts:
     def path(self, path: str) -> PathFacts | None:
         """What the probe saw at ``path``; None when it did not look there."""
         wanted = path.rstrip("/") or "/"
-        return next((p for p in self.paths if p.path.rstrip("/") == wanted), None)
+        return next((p for p in self.paths if (p.path.rstrip("/") or "/") == wanted), None)
 
     def tool(self, name: str) -> str | None:
         """Where the tool is on the host; None when it is not there."""

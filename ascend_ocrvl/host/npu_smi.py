@@ -246,16 +246,15 @@ def _chips(table: _Table, problems: list[ParseProblem]) -> Iterator[Chip]:
 
 def _place(table: _Table, row: _Row, expected: int) -> tuple[int, dict[str, str]] | None:
     """The header row that a row belongs to, and its values: the expected one, or another that fits."""
-    order = [expected, *(i for i in range(len(table.header)) if i != expected)]
-    readings = [(i, *table.values(row, i)) for i in order]
-    for i, values, lost in readings:
+    second: tuple[int, dict[str, str]] | None = None
+    for i in [expected, *(i for i in range(len(table.header)) if i != expected)]:
+        values, lost = table.values(row, i)
         if values and not lost:
             return i, values
-    # A word too many is forgiven when the cell that tells the rows apart is as it should be.
-    for i, values, _ in readings:
-        if values.keys() & {"health", "bus"}:
-            return i, values
-    return None
+        # A word too many is forgiven when the cell that tells the rows apart is as it should be.
+        if second is None and values.keys() & {"health", "bus"}:
+            second = i, values
+    return second
 
 
 def _chip(values: dict[str, str], *, has_chip_column: bool) -> Chip | None:

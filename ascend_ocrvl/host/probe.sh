@@ -27,7 +27,8 @@ system_folders="usr/local/sbin usr/local/bin usr/sbin usr/bin sbin bin"
 
 # --- time limits ---------------------------------------------------------------------------------------------------
 # The tool of that name is not on every host, and a process that hangs in the driver obeys no signal at all. So nothing
-# here waits for a command, nor for the end of its pipe: the reader stops at the mark that the watchdog writes.
+# here waits for a command: it writes into a pipe of its own, and the reader behind that gets an end of file when the
+# watchdog has put away the pipe's processes, or an end mark if it reads line by line.
 
 clock() { # sets $now to whole seconds of a clock that only runs forward
   if ! read -r now _ </proc/uptime; then now=$(date +%s); fi 2>/dev/null
@@ -48,17 +49,18 @@ below() { # SIGNAL ROOT DEPTH: signal the processes that are DEPTH or more gener
 }
 
 watchdog() { # SECONDS PID
-  nap=
-  trap 'kill "$nap"; exit 0' TERM
-  sleep "$1" &
-  nap=$!
-  wait "$nap"
+  # In steps of a second: when this is killed, its last step is all that is left of it, and holds no pipe.
+  rest=$1
+  while [ "$rest" -gt 0 ]; do
+    sleep 1 >/dev/null
+    rest=$((rest - 1))
+  done
   printf '\n%s late\n' "$mark"
   # Two generations down is the command; one down are the pipes, which still have something to say.
   below TERM "$2" 2
-  sleep 1
+  sleep 1 >/dev/null
   below KILL "$2" 2
-  sleep 1
+  sleep 1 >/dev/null
   printf '\n%s end\n' "$mark"
   below KILL "$2" 1
 }
@@ -79,7 +81,7 @@ supervise() { # SECONDS COMMAND [ARGUMENT...]
   watchdog "$seconds" "$relay" &
   dog=$!
   wait "$relay"
-  kill "$dog"
+  kill -KILL "$dog"
 }
 
 frame() { # NAME: make a section of what the pipe brings, up to the mark
@@ -94,6 +96,7 @@ frame() { # NAME: make a section of what the pipe brings, up to the mark
       if ($2 == "end") exit
       next
     }
+    late && /^(Killed|Terminated)$/ { next } # that was us
     {
       if (blank && section != "") print "|"
       blank = ($0 == "")
@@ -367,8 +370,9 @@ places() { # [PATH...]: what a plan may mount, and what else is asked for
       [ -w "./$place" ] && access=${access}w
       [ -x "./$place" ] && access=${access}x
       real=$(readlink -f "./$place")
-      printf 'place|%s|%s|%s\n' "$access" "${real#"$root_real"}" "$wanted"
-      details "$place"
+      real=${real#"$root_real"}
+      printf 'place|%s|%s|%s\n' "$access" "${real:-/}" "$wanted"
+      details "${place:-.}"
     elif [ -L "./$place" ]; then
       printf 'broken|%s\n' "$wanted"
     else
@@ -547,9 +551,9 @@ main() {
   fi
   export PATH
   if [ "$(printf ab | head -c 1 2>/dev/null)" = a ]; then
-    shorten() { head -c "$bytes"; }
+    shorten() { exec head -c "$bytes"; } # exec: the watchdog tells commands from pipes by their generation
   else
-    shorten() { head -n 5000; }
+    shorten() { exec head -n 5000; }
   fi
   HOME=${HOME:-/root}
   driver=$(sed -n 's/^Driver_Install_Path_Param=//p' etc/ascend_install.info 2>/dev/null | head -n 1 | tr -d '"\r')

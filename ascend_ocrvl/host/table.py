@@ -19,7 +19,8 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _BARS = str.maketrans(
     {"│": "|", "┃": "|", "║": "|", "\t": "  ", "\u00a0": " ", "\u3000": "  ", "\x00": "", "\ufeff": ""}
 )
-_PAIR = r"(?:[0-9]{1,15}|NA|-)\s*/\s*(?:[0-9]{1,15}|NA|-)"
+_SIDE = r"[0-9]{1,15}|NA|N/A|-"
+_PAIR = rf"({_SIDE})\s*/\s*({_SIDE})"
 _WORDS = re.compile(rf"(?<!\S){_PAIR}(?!\S)|\S+")
 
 
@@ -48,10 +49,8 @@ def number(word: str) -> float | None:
 
 def pair(word: str) -> tuple[int | None, int | None] | None:
     """Both numbers of ``used / total``; None when the word is no such pair."""
-    left, slash, right = (part.strip() for part in word.partition("/"))
-    if not slash or not all(is_null(p) or integer(p) is not None for p in (left, right)):
-        return None
-    return integer(left), integer(right)
+    found = re.fullmatch(_PAIR, word)
+    return (integer(found[1]), integer(found[2])) if found else None
 
 
 def hexadecimal(word: str) -> str | None:
@@ -142,6 +141,8 @@ _MISSING, _LOST = 3, 10  # a column without a word is likelier than a word witho
 def align(columns: Sequence[Column], words: Sequence[str]) -> Aligned:
     """Deal the words out to the columns, in order, at the least cost."""
     columns, words = tuple(columns), tuple(words[:MAX_WORDS])
+    if len(columns) == len(words) and all(c.kind.fits(w) for c, w in zip(columns, words, strict=True)):
+        return Aligned(_named(columns, words), 0)
 
     @cache
     def best(i: int, j: int) -> tuple[int, int, tuple[int, ...]]:
@@ -161,11 +162,15 @@ def align(columns: Sequence[Column], words: Sequence[str]) -> Aligned:
         return min(options, key=lambda option: option[0])
 
     _, lost, counts = best(0, 0)
-    values: list[tuple[str, str]] = []
+    taken: list[str] = []
     at = 0
-    for column, count in zip(columns, counts, strict=True):
-        text = " ".join(words[at : at + count])
+    for count in counts:
+        taken.append(" ".join(words[at : at + count]))
         at += count
-        if column.key and text and not is_null(text):
-            values.append((column.key, text))
-    return Aligned(tuple(values), lost)
+    return Aligned(_named(columns, taken), lost)
+
+
+def _named(columns: Sequence[Column], texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The texts under the keys of their columns, without those that stand for nothing."""
+    pairs = zip(columns, texts, strict=True)
+    return tuple((column.key, text) for column, text in pairs if column.key and text and not is_null(text))
