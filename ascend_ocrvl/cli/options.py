@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ascend_ocrvl.errors import RequestError
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan.model import Spec
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 product_option = click.option(
-    "--product", default="auto", show_default=True, metavar="P", help="a2, a3, 310p, cpu, or auto: ask the host."
+    "--product",
+    default="auto",
+    show_default=True,
+    metavar="P",
+    help="a2, a3, 310p, cpu, or auto: ask the host.",
 )
 
 
@@ -28,7 +34,9 @@ def _npus(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
     return value
 
 
-def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _pairs(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
     for value in values:
         if "=" not in value or value.startswith("="):
             raise click.BadParameter(f"{value!r} is not NAME=VALUE.")
@@ -44,28 +52,48 @@ _PLAN_OPTIONS = (
         "--npus", metavar="N", callback=_npus, help="davinci numbers (N of /dev/davinciN): 0 or 0,1 or all."
     ),
     click.option("--port", type=click.IntRange(1, 65535), help="Port of the first service.  [default: 8000]"),
-    click.option("--bind", metavar="ADDR", help="Address to listen on. Default: all for NPU products (as documented), 127.0.0.1 for cpu."),
+    click.option(
+        "--bind",
+        metavar="ADDR",
+        help="Address to listen on. Default: all for NPU products (as documented), 127.0.0.1 for cpu.",
+    ),
     click.option("--network", type=click.Choice(["host", "bridge"]), help="Network of the container."),
-    click.option("--profile", type=click.Choice(["throughput", "latency"]), default="throughput", show_default=True),
+    click.option(
+        "--profile", type=click.Choice(["throughput", "latency"]), default="throughput", show_default=True
+    ),
     click.option("--image", metavar="REF", help="Image reference instead of the catalog's."),
-    click.option("--mirror", metavar="PREFIX", help="Registry prefix instead of quay.io, e.g. quay.nju.edu.cn."),
-    click.option("--os-variant", type=click.Choice(["ubuntu", "openeuler"]), default="ubuntu", show_default=True),
-    click.option("--weights", metavar="DIR", help="Folder with the weights on the host. Default: ModelScope cache."),
-    click.option("--hub", type=click.Choice(["modelscope", "huggingface"]), default="modelscope", show_default=True),
+    click.option(
+        "--mirror", metavar="PREFIX", help="Registry prefix instead of quay.io, e.g. quay.nju.edu.cn."
+    ),
+    click.option(
+        "--os-variant", type=click.Choice(["ubuntu", "openeuler"]), default="ubuntu", show_default=True
+    ),
+    click.option(
+        "--weights", metavar="DIR", help="Folder with the weights on the host. Default: ModelScope cache."
+    ),
+    click.option(
+        "--hub", type=click.Choice(["modelscope", "huggingface"]), default="modelscope", show_default=True
+    ),
     click.option("--cache", metavar="DIR", help="Host folder mounted at /root/.cache."),
     click.option("--served-name", metavar="NAME", help="Name under which the model is served."),
     click.option("--max-model-len", type=click.IntRange(1), help="Context length in tokens."),
     click.option("--client", metavar="V", help="paddlex version of the clients, for the context budget."),
     click.option(
-        "--memory-utilization", type=click.FloatRange(0.05, 1.0), help="Share of the chip's memory for the server."
+        "--memory-utilization",
+        type=click.FloatRange(0.05, 1.0),
+        help="Share of the chip's memory for the server.",
     ),
     click.option("--max-num-seqs", type=click.IntRange(1), help="Sequences that one service runs at once."),
     click.option("--shm-size", metavar="SIZE", help="Shared memory of the container, e.g. 1g."),
     click.option("--name", default="ascend-ocrvl", show_default=True, help="Prefix of service names."),
     click.option("--eager/--graph", "eager", default=None, help="Force eager or graph mode."),
     click.option("--variant", metavar="V", help="Board variant of the product: rc for the Atlas 200I Pro."),
-    click.option("--allow-known-bad", is_flag=True, help="Take a release that is known to fail on the product."),
-    click.option("--env", "extra_env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="More environment."),
+    click.option(
+        "--allow-known-bad", is_flag=True, help="Take a release that is known to fail on the product."
+    ),
+    click.option(
+        "--env", "extra_env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="More environment."
+    ),
     click.option("--arg", "extra_args", multiple=True, metavar="ARG", help="More arguments for the server."),
 )
 
@@ -87,7 +115,7 @@ def spec_of(options: dict[str, Any]) -> Spec:
 def read_text(path: str) -> str:
     """Text of a file, or of stdin for ``-``. Raises `RequestError` when it cannot be read."""
     if path == "-":
-        return click.get_text_stream("stdin").read()
+        return click.get_text_stream("stdin", encoding="utf-8", errors="replace").read()
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as e:
@@ -98,6 +126,7 @@ def read_text(path: str) -> str:
 
 def facts_from(path: str) -> HostFacts:
     """Facts of a file: JSON that `probe` printed, or the raw output of `probe --script`."""
+    from ascend_ocrvl.host.facts import HostFacts
     from ascend_ocrvl.host.parse import parse_probe
 
     text = read_text(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +11,10 @@ from ascend_ocrvl.catalog import load
 from ascend_ocrvl.cli.options import facts_from, json_option, plan_options, read_text, spec_of
 from ascend_ocrvl.cli.output import emit_json, note
 from ascend_ocrvl.errors import RequestError
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan import Decision, Plan, Spec, make_plan
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 
 def facts_for(spec: Spec, path: str | None) -> HostFacts | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from ascend_ocrvl.catalog import config_keys, for_release, unknown_keys_fatal
@@ -65,6 +64,8 @@ def _unknown(given: dict[str, Any], allowed: set[str], release: Release, catalog
     unknown = [key for key, _ in flag_words.leaves(given) if not _known(key, allowed)]
     if not unknown:
         return []
+    from difflib import get_close_matches  # only for a proposal
+
     near = {k: get_close_matches(k, allowed, n=1, cutoff=0.6) for k in unknown}
     hints = "; ".join(f"{k}: did you mean {n[0]}?" for k, n in near.items() if n)
     names = ", ".join(unknown)

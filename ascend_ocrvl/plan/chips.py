@@ -7,12 +7,15 @@ numbers and do not survive the border of a container.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog.schema import Hardware, Product
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.host.facts import Chip, ContainerFacts, HostFacts
 from ascend_ocrvl.plan.choice import TUTORIAL, Choice, assumed, requested
 from ascend_ocrvl.plan.model import Decision, Spec
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import Chip, ContainerFacts, HostFacts
 
 SERVICE_LABEL = "ascend-ocrvl.service"
 _UP = ("running", "restarting", "paused")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from ascend_ocrvl.catalog import number, release_key
 from ascend_ocrvl.catalog.schema import Catalog, Hardware, Product, Release
@@ -90,6 +89,8 @@ def _open(bind: str, port: int, last: int) -> tuple[str, ...]:
 
 def address(text: str) -> str:
     """An IP address in its usual spelling. Raises `PlanRefused` for anything else but ``localhost``."""
+    from ipaddress import ip_address  # only for a --bind of the user's own
+
     if text == "localhost":
         return "127.0.0.1"
     try:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog import capability
 from ascend_ocrvl.catalog.schema import Product, Release
 from ascend_ocrvl.catalog.versions import cann_key, driver_key, in_span
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan import flags as flag_words
 from ascend_ocrvl.plan.choice import Choice, requested
 from ascend_ocrvl.plan.flags import Flag
 from ascend_ocrvl.plan.ground import Ground
 from ascend_ocrvl.plan.images import Cann
 from ascend_ocrvl.plan.model import Decision, Spec
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 EAGER = "eager"
 COMPILATION = "--compilation-config"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog.schema import Catalog, Product, Release
-from ascend_ocrvl.host.facts import HostFacts
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 
 @dataclass(frozen=True)

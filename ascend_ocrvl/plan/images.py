@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog import image_tag
 from ascend_ocrvl.catalog.schema import Catalog, Product, Release
 from ascend_ocrvl.catalog.versions import cann_key, release_key
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.host.facts import HostFacts, ImageFacts
 from ascend_ocrvl.plan.choice import Choice, requested
 from ascend_ocrvl.plan.ground import Ground
 from ascend_ocrvl.plan.model import Decision, Spec
 
-_CANN_HOME = re.compile(r"/cann-(?P<dotted>[0-9][^/]*)/?$|/ascend-toolkit/(?P<old>[0-9][^/]*)/?$")
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts, ImageFacts
+
+_CANN_HOME = r"/cann-(?P<dotted>[0-9][^/]*)/?$|/ascend-toolkit/(?P<old>[0-9][^/]*)/?$"
 
 
 def reference(
@@ -152,7 +155,7 @@ def _asked(cann: str, cataloged: str | None) -> Choice[Cann]:
 def _read_from(image: str, facts: HostFacts | None) -> str | None:
     found = image_on_host(image, facts)
     home = dict(found.env).get("ASCEND_TOOLKIT_HOME", "") if found else ""
-    match = _CANN_HOME.search(home)
+    match = re.search(_CANN_HOME, home)
     version = (match["dotted"] or match["old"]) if match else None
     return version if version and cann_key(version) is not None else None
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ascend_ocrvl.catalog import product as find_product
 from ascend_ocrvl.catalog.schema import Catalog, Product
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan.additional_config import choose_additional_config
 from ascend_ocrvl.plan.arguments import Parts, choose_arguments
 from ascend_ocrvl.plan.chips import SERVICE_LABEL, choose_chips, choose_devices
@@ -28,6 +27,9 @@ from ascend_ocrvl.plan.product import choose_hardware, choose_product
 from ascend_ocrvl.plan.releases import choose_model, choose_release
 from ascend_ocrvl.plan.weights import choose_weights
 from ascend_ocrvl.plan.wish import Wish, read_wish
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 PLAN_LABEL = "ascend-ocrvl.plan"
 

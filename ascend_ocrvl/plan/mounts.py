@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog.schema import Hardware, MountRule
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan.choice import Choice, assumed
 from ascend_ocrvl.plan.model import Decision, Mount
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 DRIVER = "/usr/local/Ascend/driver"  # documented place, in the host and in the container
 NPU_SMI = "/usr/local/bin/npu-smi"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog import product as find_product
 from ascend_ocrvl.catalog.schema import Catalog, Hardware, Product
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.plan.choice import Choice, assumed, requested
 from ascend_ocrvl.plan.model import Decision, Spec
+
+if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+    from ascend_ocrvl.host.facts import HostFacts
 
 AUTO = "auto"
 SEEN = "facts of the host"

@@ -11,16 +11,15 @@ import re
 from ascend_ocrvl.errors import PlanRefused
 from ascend_ocrvl.plan.model import Spec
 
+# Patterns are compiled when a value is there to be matched: most are never given.
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?"
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")  # docker's rule for container names
-_SIZE = re.compile(r"[1-9][0-9]*[bkmgBKMG]?")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MIRROR = re.compile(rf"{_HOST}(?:/[a-z0-9._-]+)*")
-_IMAGE = re.compile(
-    rf"(?:{_HOST}/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
-)
-_ADDRESS = re.compile(r"[0-9A-Za-z.:%-]+")
+_NAME = r"[a-zA-Z0-9][a-zA-Z0-9_.-]*"  # docker's rule for container names
+_SIZE = r"[1-9][0-9]*[bkmgBKMG]?"
+_ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_MIRROR = rf"{_HOST}(?:/[a-z0-9._-]+)*"
+_TAG = r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+_IMAGE = rf"(?:{_HOST}/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*{_TAG}"
+_ADDRESS = r"[0-9A-Za-z.:%-]+"
 
 # field of Spec, option, pattern, what is wanted, an example to type
 _PATTERNS = (
@@ -41,7 +40,7 @@ def check(spec: Spec) -> None:
     """Raise `PlanRefused` for the first thing that cannot be right, whatever host and release it is for."""
     for field, option, pattern, wanted, example in _PATTERNS:
         value = getattr(spec, field)
-        if value is not None and not pattern.fullmatch(value):
+        if value is not None and not re.fullmatch(pattern, value):
             raise _unusable(option, value, wanted, example)
     for field, option, example in _MINIMA:
         number = getattr(spec, field)
@@ -84,7 +83,7 @@ def _check_texts(spec: Spec) -> None:
     for word in spec.extra_args:
         printable("--arg", word)
     for name, value in spec.extra_env:
-        if not _ENV_NAME.fullmatch(name):
+        if not re.fullmatch(_ENV_NAME, name):
             raise _unusable("--env", name, "a name of letters, digits and _", "--env NAME=VALUE")
         printable(f"--env {name}", value)
     served = spec.served_name
