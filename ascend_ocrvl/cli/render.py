@@ -10,6 +10,7 @@ from ascend_ocrvl import render as words
 from ascend_ocrvl.cli.options import json_option, plan_options
 from ascend_ocrvl.cli.output import emit_json, note
 from ascend_ocrvl.cli.plan import plan_from
+from ascend_ocrvl.errors import RequestError
 from ascend_ocrvl.plan import Plan
 
 
@@ -22,32 +23,56 @@ from ascend_ocrvl.plan import Plan
 @click.option(
     "--plan", "plan_file", metavar="FILE", help="A plan that `plan -o FILE` wrote, instead of the options."
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["docker", "podman", "nerdctl"]),
+    help="Whose `run` is printed by the form docker.  [default: docker]",
+)
 @json_option
-def render(form: str, facts_file: str | None, plan_file: str | None, as_json: bool, **options: Any) -> None:
+def render(
+    *,
+    form: str,
+    facts_file: str | None,
+    plan_file: str | None,
+    engine: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Print a plan as commands: nothing but what can be pasted goes to stdout.
 
-    docker: a `docker run` for each service. script: deploy.sh for a host without containers.
+    docker: a `docker run` for each service; --engine makes it that of podman or nerdctl. script: deploy.sh
+    for a host without containers.
     """
+    if engine is not None and form != "docker":
+        raise RequestError(
+            f"--engine {engine} was given with the form {form}.",
+            wanted="--engine with the form docker alone",
+            remedy=f"ascend-ocrvl render docker --engine {engine} …",
+        )
+    engine = engine or "docker"
     made = plan_from(options, facts_file, plan_file)
-    text = words.docker_text(made) if form == "docker" else words.script_text(made)
+    text = words.docker_text(made, engine) if form == "docker" else words.script_text(made)
+    warnings = (*words.engine_notes(made, engine), *made.warnings)
     if as_json:
-        emit_json(document(form, made, text))
+        emit_json(document(form, made, text, engine, warnings))
         return
-    for warning in made.warnings:
+    for warning in warnings:
         note(f"warning: {warning}")
     click.echo(text, nl=False)
 
 
-def document(form: str, made: Plan, text: str) -> dict[str, object]:
+def document(form: str, made: Plan, text: str, engine: str, warnings: tuple[str, ...]) -> dict[str, object]:
     """The rendering as a JSON document (schema ``ascend-ocrvl/render/1``)."""
     commands = [
-        {"service": s.name, "argv": words.docker_argv(s), "text": words.docker(s)} for s in made.services
-    ] if form == "docker" else []  # fmt: skip
+        {"service": s.name, "argv": words.docker_argv(s, engine), "text": words.docker(s, engine=engine)}
+        for s in (made.services if form == "docker" else ())
+    ]
     return {
         "schema": "ascend-ocrvl/render/1",
         "form": form,
+        "engine": engine if form == "docker" else None,
         "plan": made.digest,
         "commands": commands,
         "text": text,
-        "warnings": list(made.warnings),
+        "warnings": list(warnings),
     }

@@ -1,4 +1,7 @@
-"""A service as `docker run`: the words that `deploy` executes are the words that a person pastes."""
+"""A service as `docker run`: the words that `deploy` executes are the words that a person pastes.
+
+podman and nerdctl take the same words but for what the catalog's engines.yaml says.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import csv
 import io
 from typing import Literal
 
+from ascend_ocrvl.catalog.engines import engine as find_engine
 from ascend_ocrvl.errors import RequestError
 from ascend_ocrvl.plan.model import HealthCheck, Mount, Plan, Service
+from ascend_ocrvl.render.engines import adapted, notes
 from ascend_ocrvl.render.words import lines
 
 Groups = list[list[str]]
@@ -15,35 +20,44 @@ Groups = list[list[str]]
 EVERYWHERE = ("0.0.0.0", "")  # noqa: S104 - addresses for which -p needs no prefix
 
 
-def docker_argv(service: Service) -> list[str]:
+def docker_argv(service: Service, engine: str = "docker") -> list[str]:
     """The words of ``docker run -d …`` for a service. Raises `RequestError` for one that is no container."""
-    return [word for group in docker_groups(service) for word in group]
+    return [word for group in docker_groups(service, engine) for word in group]
 
 
-def docker(service: Service, *, style: Literal["paste", "argv"] = "paste") -> str:
+def docker(service: Service, *, style: Literal["paste", "argv"] = "paste", engine: str = "docker") -> str:
     """The command as text: one option on a line (``paste``), or the whole on one line (``argv``)."""
-    groups = docker_groups(service)
+    groups = docker_groups(service, engine)
     return lines(groups) if style == "paste" else lines([[word for group in groups for word in group]])
 
 
-def docker_text(plan: Plan) -> str:
+def docker_text(plan: Plan, engine: str = "docker") -> str:
     """Every service's command, an empty line between two.
 
     Nothing else: zsh does not take comments in pasted text.
     """
-    return "\n\n".join(docker(s) for s in plan.services) + "\n"
+    return "\n\n".join(docker(s, engine=engine) for s in plan.services) + "\n"
 
 
-def docker_groups(service: Service) -> Groups:
-    """The command's words, those of one option together."""
+def engine_notes(plan: Plan, engine: str) -> tuple[str, ...]:
+    """What to know before the commands are run with the engine; nothing for docker."""
+    chosen = find_engine(engine)
+    return tuple(dict.fromkeys(n for s in plan.services if s.kind == "container" for n in notes(s, chosen)))
+
+
+def docker_groups(service: Service, engine: str = "docker") -> Groups:
+    """The command's words, those of one option together.
+
+    Raises `RequestError` for a service that is no container, `CatalogError` for an unknown engine.
+    """
     if service.kind != "container":
         raise RequestError(
             f"{service.name} is a process of this package's engine, not a container.",
             wanted="a product with an image: a2, a3 or 310p",
             remedy="ascend-ocrvl render script --product cpu\nascend-ocrvl deploy --product cpu",
         )
-    return [
-        ["docker", "run", "-d"],
+    chosen = find_engine(engine)
+    options = [
         *_settings(service),
         *_network(service),
         *(["--device", node] for node in service.devices),
@@ -51,6 +65,10 @@ def docker_groups(service: Service) -> Groups:
         *(["-e", f"{name}={value}"] for name, value in service.env),
         *(["--label", f"{name}={value}"] for name, value in service.labels),
         *(_health(service.health) if service.health else []),
+    ]
+    return [
+        [chosen.id, "run", "-d"],
+        *adapted(options, chosen),
         [service.image],
         *command_groups(service),
     ]
