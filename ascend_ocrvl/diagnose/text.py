@@ -1,0 +1,109 @@
+"""One raw line of a log as text: without colours, containers' wrapping, time stamps and process names.
+
+What is taken off the front tells whose line it is: lines of several processes are mixed in one file, and a
+traceback is read along the lines of its own process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+MAX_LINE = 4096  # characters of a line that are looked at; longer ones are cut around what was found
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+
+# Each takes one layer off the front of a line; they may come in any order and more than once.
+_LAYERS = (
+    re.compile(r"(?P<origin>[A-Za-z0-9][\w.-]{0,80}?)\s*\| (?=\S|\s)"),  # docker compose: `vlm-1  | `
+    re.compile(rf"{_ISO} (?:stdout|stderr) [FP] "),  # container runtime interface, as kubelet keeps it
+    re.compile(rf"\[?{_ISO}\]?:?\s+(?:- )?"),  # docker logs -t, many loggers
+    re.compile(r"\[(?P<origin>pod/[^\]]+)\] "),  # kubectl logs --prefix
+    re.compile(
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<origin>[\w.@/-]+(?:\[\d+\])?): "
+    ),  # journal, syslog
+    re.compile(r"\((?P<stream>[\w .-]{1,40} pid=\d+(?:, ip=[^)]+)?)\)[ ]?"),  # vLLM, Ray
+    re.compile(r"\[(?P<stream>rank\d+)\]:[ ]?"),  # torch.distributed
+    re.compile(
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\][ ]?"
+    ),  # vLLM
+    re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):[ ]{2,}"),  # uvicorn
+)
+_PLOG = re.compile(
+    r"\[(?P<level>DEBUG|INFO|WARNING|EVENT|ERROR)\] [A-Z]\w*\((?P<stream>\d+),"
+)  # CANN's own logs
+_FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789([")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as it is looked at.
+
+    ``origin`` names the container or unit, and ``stream`` the process, that wrote it, as far as the line
+    tells.
+    """
+
+    text: str
+    stream: str = ""
+    level: str = ""
+    origin: str = ""
+
+
+def clean(raw: bytes) -> Line:
+    """The line that ``raw`` holds. Never raises: what cannot be decoded is replaced."""
+    text = decode(raw)
+    if text.startswith('{"'):
+        text = _unwrap(text)
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _peel(_CONTROL.sub("", text).rstrip())
+
+
+def decode(raw: bytes) -> str:
+    """Text of bytes: UTF-8, else GB 18030, which Chinese tools still write, else UTF-8 with replacements."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    try:
+        return raw.decode("gb18030")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace")
+
+
+def _unwrap(text: str) -> str:
+    """The message of a line of docker's json-file driver, or of a structured log; else the line itself."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(record, dict):
+        for key in ("log", "message", "msg", "MESSAGE"):
+            if isinstance(record.get(key), str):
+                return str(record[key])
+    return text
+
+
+def _peel(text: str) -> Line:
+    streams: list[str] = []
+    level = origin = ""
+    for _ in range(8):
+        if text[:1] not in _FIRST:
+            break
+        for layer in _LAYERS:
+            if found := layer.match(text):
+                groups = found.groupdict()
+                if groups.get("stream") and groups["stream"] not in streams:
+                    streams.append(groups["stream"])
+                level = groups.get("level") or level
+                origin = groups.get("origin") or origin
+                text = text[found.end() :]
+                break
+        else:
+            break
+    if found := _PLOG.match(text):
+        return Line(text, f"{origin}/{found['stream']}", found["level"], origin)
+    return Line(text, "/".join([origin, *streams]), level, origin)

@@ -1,0 +1,100 @@
+"""A stream of any length as windows with margins, so that what is found has its neighbours at hand.
+
+Memory is bounded by the sizes below, whatever the length of the stream or of its lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BACK = 24 * 1024  # bytes before a line that belong to its neighbourhood
+AHEAD = 64 * 1024  # bytes after it; a traceback is seldom longer
+BLOCK = 1024 * 1024  # bytes that are looked at in one go
+LONGEST_WORD = 64  # no trigger is longer
+
+
+@dataclass(frozen=True)
+class Window:
+    """Part of a stream. Bytes from ``start`` to ``stop`` are to be looked at, the others are margin."""
+
+    data: bytes
+    start: int
+    stop: int
+    offset: int  # of data[0] in the stream
+
+
+def windows(chunks: Iterable[bytes]) -> Iterator[Window]:
+    """Windows over a stream;
+
+    together their parts from start to stop are the stream, cut at line ends if possible.
+    """
+    held = b""
+    start = 0
+    offset = 0
+    for block in _blocks(chunks):
+        held += block
+        stop = len(held) - AHEAD
+        if stop <= start:
+            continue
+        line_end = held.rfind(b"\n", start, stop) + 1
+        # A line longer than a block is cut; a word on the cut is found by the second part, which begins
+        # before it.
+        stop = line_end if line_end > start else max(start, stop - LONGEST_WORD)
+        if stop <= start:
+            continue
+        yield Window(held, start, stop, offset)
+        drop = max(0, stop - BACK)
+        held = held[drop:]
+        offset += drop
+        start = stop - drop
+    if start < len(held):
+        yield Window(held, start, len(held), offset)
+
+
+def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of at most, and mostly, BLOCK."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        for at in range(0, len(chunk), BLOCK):
+            piece = chunk if len(chunk) <= BLOCK else chunk[at : at + BLOCK]
+            waiting.append(piece)
+            size += len(piece)
+            if size >= BLOCK:
+                yield waiting[0] if len(waiting) == 1 else b"".join(waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+class Neighbours:
+    """The lines around a place in a window, raw."""
+
+    def __init__(self, window: Window) -> None:
+        self._data = window.data
+
+    def line_at(self, place: int, reach: int) -> tuple[int, int]:
+        """Start and end of the line that holds ``place``; at most ``reach`` bytes to either side."""
+        low = max(0, place - reach)
+        start = max(self._data.rfind(b"\n", low, place), self._data.rfind(b"\r", low, place)) + 1
+        high = min(len(self._data), place + reach)
+        ends = [
+            e for e in (self._data.find(b"\n", place, high), self._data.find(b"\r", place, high)) if e >= 0
+        ]
+        return (start or low), min(ends, default=high)
+
+    def before(self, start: int, count: int) -> list[bytes]:
+        """Up to ``count`` lines that end before ``start``."""
+        return self._data[max(0, start - BACK) : start].split(b"\n")[-count - 1 : -1]
+
+    def after(self, end: int, count: int) -> Iterator[bytes]:
+        """Up to ``count`` lines from the one after ``end``."""
+        at = self._data.find(b"\n", end)
+        limit = end + AHEAD
+        for _ in range(count):
+            if at < 0 or at + 1 >= min(limit, len(self._data)):
+                return
+            following = self._data.find(b"\n", at + 1)
+            yield self._data[at + 1 : following if following >= 0 else len(self._data)]
+            at = following
