@@ -42,7 +42,7 @@ def product(ctx: Context) -> Finding:
         return failed(
             f"{asked} is asked for; the host has {name}, which is {detection.product}.",
             wanted=f"--product {detection.product}",
-            why=f"{listed(detection.evidence, most=3)} An image for another chip stops at its start.",
+            why=f"{' '.join(detection.evidence)} An image for another chip stops at its start.",
             remedy="Ask for the product that is there.",
             commands=(ctx.retry(product=detection.product, variant=None),),
             source=detection.kind.source if detection.kind else "the catalog",
@@ -79,7 +79,7 @@ def _nothing(ctx: Context, asked: str) -> Finding:
             if traces
             else "There is no Ascend NPU on this host.",
             wanted=listed(p.title for p in ctx.catalog.products if p.kind == "npu"),
-            why=listed(ctx.detection.evidence, most=3) or "Neither PCI nor /dev nor npu-smi shows one.",
+            why=" ".join(ctx.detection.evidence) or "Neither PCI nor /dev nor npu-smi shows one.",
             remedy="Name the product, when you know that it is there."
             if traces
             else "Run this on the host with the NPU; or read with this host's processor (PP-OCRv6, not "

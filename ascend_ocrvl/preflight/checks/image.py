@@ -52,8 +52,8 @@ def present(ctx: Context) -> Finding:
         else "deploy pulls it, which takes a while; on a host without a network the pull fails.",
         remedy="Pull on another host, save it, and load it here."
         if kylin
-        else "Pull it now; or bring it as a file.",
-        commands=elsewhere if kylin else (f"docker pull {image}", f"docker load -i {archive}"),
+        else "Pull it now; or bring it as a file (docker save elsewhere, docker load here).",
+        commands=elsewhere if kylin else (f"docker pull {image}",),
         source=ctx.source("note.image"),
     )
 
