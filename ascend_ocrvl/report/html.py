@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from ascend_ocrvl.report.difference import Pair, compare
 from ascend_ocrvl.report.model import CaseResult, Report
 from ascend_ocrvl.report.terminal import verdict
+from ascend_ocrvl.report.visible import visible
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _EMBEDDED = (
@@ -29,10 +29,6 @@ _MEDIA = {
     "webp": "image/webp",
     "gif": "image/gif",
 }
-# Characters that change how the text around them is laid out, or that show as nothing at all.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 @dataclass(frozen=True)
@@ -80,11 +76,6 @@ def to_html(report: Report, pictures: Mapping[str, Path]) -> str:
         style_hash=_hash(style),
         script_hash=_hash(script),
     )
-
-
-def visible(text: str) -> str:
-    """``text`` with control characters, direction marks and other invisible characters spelt out."""
-    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
 
 
 def _asset(name: str) -> str:

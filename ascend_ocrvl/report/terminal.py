@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ascend_ocrvl.report.model import CaseResult, GroupSummary, Outcome, Report
+from ascend_ocrvl.report.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -104,17 +105,17 @@ def _failure(case: CaseResult) -> RenderableType:
         "\n", (word, f"bold {style}"), f" {case.id}", (f"  {case.title}" if case.title else "", "dim")
     )
     if case.problem:
-        text.append(f"\n  {case.problem}")
+        text.append(f"\n  {visible(case.problem)}")
     for check in case.failed_checks:
         text.append(f"\n  {check.check}: ", "bold")
-        text.append(check.detail)
+        text.append(visible(check.detail))
     return text
 
 
 def _facts(report: Report) -> list[RenderableType]:
     from rich.text import Text
 
-    served = report.endpoint.served_model or "unknown"
+    served = visible(report.endpoint.served_model) or "unknown"
     edition = f", edition {report.suite.edition}" if report.suite.edition else ""
     chosen = f" ({report.suite.selected})" if report.suite.selected else ""
     lines: list[RenderableType] = [
@@ -123,12 +124,12 @@ def _facts(report: Report) -> list[RenderableType]:
             ("suite     ", "dim"), f"{report.suite.title}{edition}{chosen}  {report.suite.digest[:19]}"
         ),
     ]
-    lines += [Text.assemble(("note      ", "dim"), note) for note in report.endpoint.notes]
+    lines += [Text.assemble(("note      ", "dim"), visible(note)) for note in report.endpoint.notes]
     if report.engine.caution:
         lines.append(Text.assemble(("caution   ", "yellow"), (report.engine.caution, "yellow")))
     return lines
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(visible(text).split())
     return line if len(line) <= 120 else f"{line[:119]}…"

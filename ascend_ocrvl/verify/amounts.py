@@ -66,8 +66,10 @@ def read_amount(text: str, style: NumberStyle) -> Decimal | None:
 def leading_amount(text: str, style: NumberStyle) -> Decimal | None:
     """The amount with which ``text`` begins, or None."""
     match = _AMOUNT[style].match(plain_digits(text).strip())
-    if match is None or match.string[match.end() :][:1].isalpha():
+    if match is None:
         return None
+    if match.string[match.end() :][:1].isalpha() and not match[0][-1:].isspace():
+        return None  # "3x" is no amount, and "17,000 CASH" begins with one
     return _value(match, style)
 
 

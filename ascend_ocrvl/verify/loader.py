@@ -113,14 +113,22 @@ def load_suite(suite: str | Path) -> Suite:
 def select(suite: Suite, *, groups: Iterable[str] = (), ids: Iterable[str] = ()) -> tuple[Case, ...]:
     """The cases of ``suite`` in any of ``groups`` and with any of ``ids``; no filter means all.
 
-    Raises `RequestError` for a group or an id that the suite has not got.
+    Raises `RequestError` for a group or an id that the suite has not got, and for a choice of nothing.
     """
     groups, ids = tuple(groups), tuple(ids)
     _known("group", groups, {case.group for case in suite.cases}, suite)
     _known("case", ids, {case.id for case in suite.cases}, suite)
-    return tuple(
+    chosen = tuple(
         case for case in suite.cases if (not groups or case.group in groups) and (not ids or case.id in ids)
     )
+    if not chosen:
+        raise RequestError(
+            f"No case of suite {suite.name} is in group {' or '.join(groups)} "
+            f"and is called {' or '.join(ids)}.",
+            wanted="a choice that leaves a case to run",
+            remedy="`ascend-ocrvl verify --list` shows them all.",
+        )
+    return chosen
 
 
 def _known(what: str, asked: tuple[str, ...], have: set[str], suite: Suite) -> None:

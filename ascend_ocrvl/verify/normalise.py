@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _QUOTES = str.maketrans(
     {
@@ -42,14 +43,15 @@ def normalise(text: str, *, width: str = "fold") -> str:
     return "\n".join(normalised_lines(text, width=width))
 
 
-def normalised_lines(text: str, *, width: str = "fold") -> list[str]:
+@lru_cache(maxsize=64)  # the checks of a case all look at the same two texts
+def normalised_lines(text: str, *, width: str = "fold") -> tuple[str, ...]:
     """The lines of ``text`` that say something, normalised."""
     text = unicodedata.normalize(
         "NFKC" if width == "fold" else "NFC", text.replace("\r\n", "\n").replace("\r", "\n")
     )
     text = _DASHES.sub("-", text.translate(_QUOTES))
     lines = (_SPACE_BY_WIDE.sub("", _BLANKS.sub(" ", line).strip()) for line in text.split("\n"))
-    return [line for line in lines if not _RULE.fullmatch(line)]
+    return tuple(line for line in lines if not _RULE.fullmatch(line))
 
 
 def compact(text: str) -> str:

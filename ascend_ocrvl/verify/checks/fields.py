@@ -72,57 +72,78 @@ def read_fields(
 
     An `Amount` has one entry (the first of its labels that the answer has), an `Amounts` one for each label.
     """
-    lines = normalised_lines(text)
     labels = [label for field in fields.values() if not isinstance(field, Day) for label in field.labels]
+    lines = normalised_lines(text)
+    sheet = _Sheet(
+        lines=lines,
+        bare=tuple(_bare(line) for line in lines),
+        labels=frozenset(_bare_label(label) for label in labels),
+        style=style,
+    )
     found: dict[str, tuple[Decimal | None, ...]] = {}
     for name, field in fields.items():
         match field:
             case Amount():
-                values = (_behind(label, labels, lines, style) for label in field.labels)
+                values = (_behind(_bare_label(label), sheet) for label in field.labels)
                 found[name] = (next((value for value in values if value is not None), None),)
             case Amounts():
-                found[name] = tuple(_behind(label, labels, lines, style) for label in field.labels)
+                found[name] = tuple(_behind(_bare_label(label), sheet) for label in field.labels)
             case Day():
                 pass
     return found
 
 
-def _behind(label: str, labels: Sequence[str], lines: Sequence[str], style: NumberStyle) -> Decimal | None:
-    """The amount behind ``label``: the rest of its line, else the first of the next lines that is an
-    amount.
-    """
-    bare = [compact("".join(normalised_lines(other))).casefold() for other in (label, *labels)]
-    wanted, others = bare[0], set(bare[1:]) - {bare[0]}
-    index, rest = _line_of(wanted, others, lines, style)
+@dataclass(frozen=True)
+class _Sheet:
+    """An answer prepared for looking up labels: lines as they are and bare, and every label that there is."""
+
+    lines: tuple[str, ...]
+    bare: tuple[str, ...]
+    labels: frozenset[str]
+    style: NumberStyle
+
+
+def _bare(line: str) -> str:
+    """A line without spaces and case: what labels are compared by."""
+    return compact(line).casefold()
+
+
+def _bare_label(label: str) -> str:
+    return _bare("".join(normalised_lines(label)))
+
+
+def _behind(label: str, sheet: _Sheet) -> Decimal | None:
+    """The amount behind ``label``: the rest of its line, else the first of the next lines that is one."""
+    index, rest = _line_of(label, sheet)
     if index is None:
         return None
-    if (value := leading_amount(rest, style)) is not None:
+    if (value := leading_amount(rest, sheet.style)) is not None:
         return value
-    for line in lines[index + 1 : index + 1 + _REACH]:
-        if compact(line).casefold() in others:
+    for at in range(index + 1, min(index + 1 + _REACH, len(sheet.lines))):
+        if sheet.bare[at] in sheet.labels and sheet.bare[at] != label:
             return None
-        if (value := read_amount(line, style)) is not None:
+        if (value := read_amount(sheet.lines[at], sheet.style)) is not None:
             return value
     return None
 
 
-def _line_of(
-    wanted: str, others: set[str], lines: Sequence[str], style: NumberStyle
-) -> tuple[int | None, str]:
+def _line_of(label: str, sheet: _Sheet) -> tuple[int | None, str]:
     """Which line has the label, and what follows it there; the last of equals, as totals come last."""
     from rapidfuzz import fuzz
 
     best: tuple[float, int | None, str] = (_ALIKE, None, "")
-    for index, line in enumerate(lines):
-        bare = compact(line).casefold()
-        if bare in others:
+    for index, bare in enumerate(sheet.bare):
+        rest = ""
+        if bare == label:
+            score = 102.0
+        elif bare in sheet.labels:
             continue
-        if bare == wanted:
-            score, rest = 101.0, ""
-        elif bare.startswith(wanted) and leading_amount(bare[len(wanted) :].lstrip(":"), style) is not None:
-            score, rest = 100.0, bare[len(wanted) :].lstrip(":")
+        elif (
+            bare.startswith(label) and leading_amount(bare[len(label) :].lstrip(":"), sheet.style) is not None
+        ):
+            score, rest = 101.0, bare[len(label) :].lstrip(":")
         else:
-            score, rest = fuzz.ratio(bare.rstrip(":"), wanted) - 1.0, ""
-        if score >= best[0]:
+            score = fuzz.ratio(bare.rstrip(":"), label, score_cutoff=best[0])
+        if score and score >= best[0]:
             best = (score, index, rest)
     return best[1], best[2]
