@@ -1,4 +1,4 @@
-"""Draw what npu-smi prints, in any width: for hosts that are laid out in tests, and for properties of the parser."""
+"""Draw what npu-smi prints, in any width: for hosts laid out in tests, and for properties of the parser."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ Cell = Sequence[str]  # the words of a cell, one for each of its columns
 def chip(npu_id: int, chip_id: int = 0, *, name: str, **more: object) -> Chip:
     """A healthy, idle chip."""
     values: dict[str, object] = {
-        "device": None, "phy_id": None, "health": "OK", "power_w": None, "temp_c": 45, "hugepages_used": 0,
-        "hugepages_total": 0, "bus_id": None, "aicore_pct": 0, "mem_used_mb": 0, "mem_total_mb": 0,
-        "hbm_used_mb": None, "hbm_total_mb": None,
-    }  # fmt: skip
+        "device": None,
+        "phy_id": None,
+        "health": "OK",
+        "power_w": None,
+        "temp_c": 45,
+        "hugepages_used": 0,
+        "hugepages_total": 0,
+        "bus_id": None,
+        "aicore_pct": 0,
+        "mem_used_mb": 0,
+        "mem_total_mb": 0,
+        "hbm_used_mb": None,
+        "hbm_total_mb": None,
+    }
     return Chip(npu_id=npu_id, chip_id=chip_id, name=name, **{**values, **more})  # type: ignore[arg-type]
 
 
@@ -55,7 +65,8 @@ def _table(rows: Sequence[Sequence[Cell]], style: Style, title: str = "") -> lis
             (" " * style.gap).join(word.ljust(widths[i][j]) for j, word in enumerate(row[i]))
             for i in style.order
         ]
-        return style.indent + "| " + " | ".join(c.ljust(full[i]) for i, c in zip(style.order, cells)) + " |"
+        padded = (cell.ljust(full[i]) for i, cell in zip(style.order, cells, strict=True))
+        return f"{style.indent}| {' | '.join(padded)} |"
 
     full = [sum(w) + style.gap * (len(w) - 1) for w in widths]
     rule = style.indent + "+" + "+".join(style.rule * (full[i] + 2) for i in style.order) + "+"
@@ -74,7 +85,7 @@ def draw_info(
     layout: str,
     version: str,
     processes: Sequence[NpuProcess] | None = None,
-    style: Style = Style(),  # noqa: B008 - a value
+    style: Style = Style(),
 ) -> str:
     """`npu-smi info` of these chips: layout ``ddr``, ``hbm`` or ``950``."""
     number = "Phy-ID" if any(c.phy_id is not None for c in chips) else "Device" if layout == "ddr" else ""

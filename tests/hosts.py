@@ -1,13 +1,13 @@
-"""Hosts that tests and the saved probes are about: healthy ones of every product, and broken ones, one fault each."""
+"""Hosts of tests and saved probes: healthy ones of every product, and broken ones with one fault each."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ascend_ocrvl.host.facts import NpuProcess
-
 from drawing import chip
 from staging import KYLIN, UBUNTU, Docker, Function, Host, Node
+
+from ascend_ocrvl.host.facts import NpuProcess
 
 MANAGERS = (
     Node("davinci_manager", major=237),
@@ -35,15 +35,27 @@ def lspci(functions: tuple[Function, ...]) -> str:
 
 
 A2_IMAGE = {
-    "tags": ["quay.io/ascend/vllm-ascend:v0.23.0"], "digests": [], "id": "sha256:a2" + "0" * 62, "arch": "arm64",
-    "size": 15_032_385_536, "env": ["SOC_VERSION=ascend910b1", "ASCEND_TOOLKIT_HOME=/usr/local/Ascend/cann-9.1.0", ""],
-}  # fmt: skip
+    "tags": ["quay.io/ascend/vllm-ascend:v0.23.0"],
+    "digests": [],
+    "id": "sha256:a2" + "0" * 62,
+    "arch": "arm64",
+    "size": 15_032_385_536,
+    "env": ["SOC_VERSION=ascend910b1", "ASCEND_TOOLKIT_HOME=/usr/local/Ascend/cann-9.1.0", ""],
+}
 
 
 def a2(count: int) -> Host:
     """An Atlas 800 A2 class server on openEuler with ``count`` NPUs."""
-    buses = ("0000:C1:00.0", "0000:C2:00.0", "0000:81:00.0", "0000:82:00.0", "0000:01:00.0", "0000:02:00.0",
-             "0000:41:00.0", "0000:42:00.0")[:count]  # fmt: skip
+    buses = (
+        "0000:C1:00.0",
+        "0000:C2:00.0",
+        "0000:81:00.0",
+        "0000:82:00.0",
+        "0000:01:00.0",
+        "0000:02:00.0",
+        "0000:41:00.0",
+        "0000:42:00.0",
+    )[:count]
     functions = tuple(Function(bus.lower(), "d802", "19e5:3003") for bus in buses)
     return Host(
         functions=functions,
@@ -55,10 +67,12 @@ def a2(count: int) -> Host:
         ),
         nodes=(*davinci(*range(count)), *MANAGERS),
         board={
-            "PCI Vendor ID": "0x19E5", "PCI Device ID": "0xD802", "Subsystem Vendor ID": "0x19E5",
+            "PCI Vendor ID": "0x19E5",
+            "PCI Device ID": "0xD802",
+            "Subsystem Vendor ID": "0x19E5",
             "Subsystem Device ID": "0x3003",
         },
-    )  # fmt: skip
+    )
 
 
 def duo(cards: int) -> Host:
@@ -71,8 +85,13 @@ def duo(cards: int) -> Host:
         lspci=lspci(functions),
         chips=tuple(
             chip(
-                2 + card * 3, side, name="310P3", device=2 * card + side, bus_id=f"0000:0{card + 1}:00.0",
-                mem_used_mb=(1448, 1511)[side], mem_total_mb=(44278, 43693)[side],
+                2 + card * 3,
+                side,
+                name="310P3",
+                device=2 * card + side,
+                bus_id=f"0000:0{card + 1}:00.0",
+                mem_used_mb=(1448, 1511)[side],
+                mem_total_mb=(44278, 43693)[side],
             )
             for card in range(cards)
             for side in (0, 1)
@@ -81,10 +100,12 @@ def duo(cards: int) -> Host:
         products={2 + card * 3: "IT21PD2G10" for card in range(cards)},
         product_type="Atlas 300I Duo",
         board={
-            "PCI Vendor ID": "0x19E5", "PCI Device ID": "0xD500", "Subsystem Vendor ID": "0x0200",
+            "PCI Vendor ID": "0x19E5",
+            "PCI Device ID": "0xD500",
+            "Subsystem Vendor ID": "0x0200",
             "Subsystem Device ID": "0x0110",
         },
-    )  # fmt: skip
+    )
 
 
 _IPRO = (Function("0000:af:00.0", "d500", "0200:0100"),)
@@ -103,10 +124,18 @@ IPRO = Host(
 )
 
 RC_FILES = (
-    "/etc/sys_version.conf", "/etc/ld.so.conf.d/mind_so.conf", "/etc/hdcBasic.cfg", "/usr/lib64/libmmpa.so",
-    "/usr/lib64/libcrypto.so.1.1", "/usr/lib64/libstackcore.so", "/usr/lib/aarch64-linux-gnu/libyaml-0.so.2",
-    "/etc/slog.conf", "/usr/lib64/libtensorflow.so", "/var/dmp_daemon", "/var/slogd",
-)  # fmt: skip
+    "/etc/sys_version.conf",
+    "/etc/ld.so.conf.d/mind_so.conf",
+    "/etc/hdcBasic.cfg",
+    "/usr/lib64/libmmpa.so",
+    "/usr/lib64/libcrypto.so.1.1",
+    "/usr/lib64/libstackcore.so",
+    "/usr/lib/aarch64-linux-gnu/libyaml-0.so.2",
+    "/etc/slog.conf",
+    "/usr/lib64/libtensorflow.so",
+    "/var/dmp_daemon",
+    "/var/slogd",
+)
 RC = Host(
     os_release=UBUNTU,
     kernel="5.10.0+",
@@ -136,18 +165,26 @@ def a3() -> Host:
         layout="hbm",
         chips=tuple(
             chip(
-                i // 2, i % 2, name="Ascend910", phy_id=i, bus_id=functions[i].address.upper(),
-                power_w=None if i % 2 else 161.9, hbm_used_mb=3099 - 200 * (i % 2), hbm_total_mb=65536,
+                i // 2,
+                i % 2,
+                name="Ascend910",
+                phy_id=i,
+                bus_id=functions[i].address.upper(),
+                power_w=None if i % 2 else 161.9,
+                hbm_used_mb=3099 - 200 * (i % 2),
+                hbm_total_mb=65536,
             )
             for i in range(16)
         ),
         nodes=(*davinci(*range(16)), *MANAGERS),
         npu_name="9392",
         board={
-            "PCI Vendor ID": "0x19E5", "PCI Device ID": "0xD803", "Subsystem Vendor ID": "0x19E5",
+            "PCI Vendor ID": "0x19E5",
+            "PCI Device ID": "0xD803",
+            "Subsystem Vendor ID": "0x19E5",
             "Subsystem Device ID": "0x3003",
         },
-    )  # fmt: skip
+    )
 
 
 PLAIN = Host(
@@ -175,10 +212,20 @@ def failing(base: Host, text: str, status: int, **changes: object) -> Host:
 def container(name: str, **values: object) -> dict[str, object]:
     """A container as the probe's template prints it."""
     return {
-        "id": name.encode().hex().ljust(64, "0"), "name": f"/{name}", "image": "quay.io/ascend/vllm-ascend:v0.23.0",
-        "state": "running", "devices": [], "bindings": {}, "published": {}, "network_mode": "host",
-        "privileged": False, "runtime": "runc", "labels": {"": ""}, "env": [""], **values,
-    }  # fmt: skip
+        "id": name.encode().hex().ljust(64, "0"),
+        "name": f"/{name}",
+        "image": "quay.io/ascend/vllm-ascend:v0.23.0",
+        "state": "running",
+        "devices": [],
+        "bindings": {},
+        "published": {},
+        "network_mode": "host",
+        "privileged": False,
+        "runtime": "runc",
+        "labels": {"": ""},
+        "env": [""],
+        **values,
+    }
 
 
 def mapped(*numbers: int) -> list[dict[str, str]]:
@@ -193,7 +240,10 @@ def mapped(*numbers: int) -> list[dict[str, str]]:
 
 
 _OLD_KERNEL = "5.10.0-182.0.0.95.oe2203sp3.aarch64"
-_LIBC_SEC = "npu-smi: error while loading shared libraries: libc_sec.so: cannot open shared object file: No such file or directory"
+_LIBC_SEC = (
+    "npu-smi: error while loading shared libraries: libc_sec.so: cannot open shared object file: "
+    "No such file or directory"
+)
 _HANGS = "#!/bin/sh\ntrap '' TERM\n[ $# = 1 ] && echo '+--- reading chips ---+'\nwhile :; do sleep 1; done\n"
 _OUTSIDER = {
     "user": "ops",
@@ -225,7 +275,17 @@ HOSTS: dict[str, Host] = {
         functions=_FIRST,
         lspci=lspci(_FIRST),
         layout="hbm",
-        chips=(chip(0, name="910B", bus_id="0000:C1:00.0", mem_used_mb=1413, mem_total_mb=15137, hbm_used_mb=0, hbm_total_mb=32768),),
+        chips=(
+            chip(
+                0,
+                name="910B",
+                bus_id="0000:C1:00.0",
+                mem_used_mb=1413,
+                mem_total_mb=15137,
+                hbm_used_mb=0,
+                hbm_total_mb=32768,
+            ),
+        ),
         nodes=(*davinci(0), *MANAGERS),
     ),
     "310b": Host(
@@ -245,7 +305,9 @@ HOSTS: dict[str, Host] = {
         nodes=tuple(replace(n, access=False) for n in _DUO.nodes),
         **_OUTSIDER,
     ),
-    "broken-library": failing(_DUO, _LIBC_SEC, 127, missing=("/usr/local/Ascend/driver/lib64/common/libc_sec.so",)),
+    "broken-library": failing(
+        _DUO, _LIBC_SEC, 127, missing=("/usr/local/Ascend/driver/lib64/common/libc_sec.so",)
+    ),
     "broken-held": failing(
         a2(1),
         "dcmi model initialized failed, because the device is used. ret is -8020",
@@ -256,13 +318,15 @@ HOSTS: dict[str, Host] = {
     "broken-docker-down": replace(
         _DUO,
         docker=Docker(
-            error="Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+            error="Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
+            "Is the docker daemon running?"
         ),
     ),
     "broken-docker-access": replace(
         _DUO,
         docker=Docker(
-            error="permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
+            error="permission denied while trying to connect to the Docker daemon socket at "
+            "unix:///var/run/docker.sock"
         ),
         **{**_OUTSIDER, "groups": (("ops", 1002), ("HwHiAiUser", 1000))},
     ),
@@ -275,14 +339,25 @@ HOSTS: dict[str, Host] = {
     "broken-old-driver": replace(a2(1), driver="24.1.rc3"),
     "broken-half-installed": replace(_DUO, install_status="uninstall"),
     "broken-proxy": replace(
-        _DUO, environment={"http_proxy": "http://ops:s3cret/p@ss@proxy.example:3128", "HTTPS_PROXY": "http://proxy.example:3128"}
+        _DUO,
+        environment={
+            "http_proxy": "http://ops:s3cret/p@ss@proxy.example:3128",
+            "HTTPS_PROXY": "http://proxy.example:3128",
+        },
     ),
-    "broken-conflict": replace(a2(1), chips=(chip(0, name="310P3", hbm_used_mb=1, hbm_total_mb=21525),), board={}),
+    "broken-conflict": replace(
+        a2(1), chips=(chip(0, name="310P3", hbm_used_mb=1, hbm_total_mb=21525),), board={}
+    ),
     "broken-just-booted": replace(
         _DUO,
         uptime=40.0,
         nodes=tuple(replace(n, uid=0, owner="root", access=False) for n in _DUO.nodes),
         **{**_OUTSIDER, "groups": (("ops", 1002), ("docker", 990), ("HwHiAiUser", 1000))},
     ),
-    "busybox": replace(_DUO, os_release={"NAME": "Buildroot", "ID": "buildroot", "VERSION_ID": "2023.02"}, docker=None, lspci=None),
-}  # fmt: skip
+    "busybox": replace(
+        _DUO,
+        os_release={"NAME": "Buildroot", "ID": "buildroot", "VERSION_ID": "2023.02"},
+        docker=None,
+        lspci=None,
+    ),
+}

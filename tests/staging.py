@@ -1,8 +1,8 @@
 """Lay out a host in a folder and run the real probe.sh against it.
 
-What is read from /sys, /proc, /etc and /dev are plain files below the folder. What is asked of programs (uname, id,
-df, npu-smi, docker …) is answered by small scripts in the folder's own bin. Device nodes need root to be made, so
-they are plain files here too, and the folder's `stat` says that they are character devices.
+What is read from /sys, /proc, /etc and /dev are plain files below the folder. What is asked of programs
+(uname, id, df, npu-smi, docker …) is answered by small scripts in its own bin. Device nodes need root to be made,
+so they are plain files here too, and the laid-out `stat` says that they are character devices.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drawing import draw_fields, draw_info, draw_list, draw_map
+
 from ascend_ocrvl.host.facts import Chip, HostFacts, NpuProcess
 from ascend_ocrvl.host.parse import parse_probe
 from ascend_ocrvl.host.probe import script
-
-from drawing import draw_fields, draw_info, draw_list, draw_map
 
 NOBODY = 65534
 EPOCH = 1_790_000_000  # "now" on every laid-out host
@@ -245,9 +245,12 @@ def _pci(layout: _Layout, host: Host) -> None:
     for f in (*host.functions, Function("0000:7d:00.0", "a221", "19e5:0454", class_code="020000")):
         vendor, device = f.subsystem.split(":")
         for name, value in {
-            "vendor": f.vendor, "device": f.device, "subsystem_vendor": vendor, "subsystem_device": device,
+            "vendor": f.vendor,
+            "device": f.device,
+            "subsystem_vendor": vendor,
+            "subsystem_device": device,
             "class": f.class_code,
-        }.items():  # fmt: skip
+        }.items():
             layout.file(f"/sys/bus/pci/devices/{f.address}/{name}", f"0x{value}\n")
 
 
@@ -271,7 +274,7 @@ def _nodes(layout: _Layout, host: Host) -> None:
 
 
 _STAT = r"""#!/bin/sh
-# The machine's own stat, but for the nodes of this laid-out host, and with root as the owner of everything else.
+# The machine's own stat, but for the nodes of this laid-out host; root owns everything else.
 PATH=${PATH##*"$OCRVL_ROOT"/bin:}
 case "$*" in
 '-c %Y '*) exec cat "$OCRVL_ROOT/.times" ;;
@@ -366,11 +369,15 @@ def _docker(host: Host, docker: Docker) -> str:
     version = json.dumps({"Client": client, "Server": {"Version": docker.version, "Arch": docker.arch}})
     info = json.dumps(
         {
-            "server_version": docker.version, "arch": host.arch, "root_dir": "/var/lib/docker",
-            "storage_driver": "overlay2", "cgroup_driver": "systemd", "default_runtime": docker.default_runtime,
+            "server_version": docker.version,
+            "arch": host.arch,
+            "root_dir": "/var/lib/docker",
+            "storage_driver": "overlay2",
+            "cgroup_driver": "systemd",
+            "default_runtime": docker.default_runtime,
             "runtimes": {name: {"path": name} for name in docker.runtimes},
         }
-    )  # fmt: skip
+    )
     containers = "\n".join(json.dumps(c) for c in docker.containers)
     images = "\n".join(json.dumps(i) for i in docker.images)
     ids = "\n".join(str(c["id"]) for c in docker.containers)
@@ -389,7 +396,7 @@ esac
 
 
 def busybox_path(root: Path) -> str:
-    """A folder with nothing but BusyBox's tools, as PATH. Its shell is left out: it would not look for other tools."""
+    """A folder with BusyBox's tools alone, as PATH. Its shell would not look for others: it is left out."""
     busybox = shutil.which("busybox")
     if busybox is None:
         raise FileNotFoundError("busybox")
@@ -424,7 +431,7 @@ def run_script(
     path: str | None = None,
     timeout: float = 60,
 ) -> str:
-    """What the real probe.sh prints about a laid-out host. Root gives up its rights first: root may open any node."""
+    """What the real probe.sh prints about a laid-out host. Root gives up its rights: it may open any node."""
     limits = {"OCRVL_LIMIT": str(limit)} if limit else {}
     environment = {
         "PATH": path or os.environ["PATH"],
@@ -435,9 +442,15 @@ def run_script(
     }
     drop = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     done = subprocess.run(
-        [shutil.which(shell[0]) or shell[0], *shell[1:], "-s", "--", *paths], input=script().encode(), env=environment, cwd="/", timeout=timeout,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **drop,
-    )  # fmt: skip
+        [shutil.which(shell[0]) or shell[0], *shell[1:], "-s", "--", *paths],
+        input=script().encode(),
+        env=environment,
+        cwd="/",
+        timeout=timeout,
+        capture_output=True,
+        check=False,
+        **drop,
+    )
     return done.stdout.decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""`npu-smi info` and its siblings, read from captures, from captures made ugly, and from tables drawn at random."""
+"""`npu-smi info` and its siblings: captures, captures made ugly, and tables drawn at random."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ UGLY = {
     "tabs": lambda t: re.sub(r" {4}", "\t", t),
     "indentation": lambda t: re.sub(r"(?m)^", "    ", t),
     "quoted mail": lambda t: re.sub(r"(?m)^", "> ", t),
-    "a prompt and warnings": lambda t: f"[root@node-1 ~]# npu-smi info\n[WARNING]The driver package may be old.\n{t}\n[root@node-1 ~]#",
+    "a prompt and warnings": lambda t: f"[root@a ~]# npu-smi info\n[WARNING]It may be old.\n{t}\n[root@a ~]#",
     "narrow": lambda t: re.sub(r" {2,}", "  ", t),
     "wide": lambda t: re.sub(r" {2,}", " " * 11, t),
     "no separators": lambda t: "\n".join(line for line in t.splitlines() if not line.startswith("+")),
@@ -85,9 +85,9 @@ UGLY = {
     "no closing bars": lambda t: re.sub(r"(?m)\s*\|$", "", t),
     "no border at the end": lambda t: t.rstrip("\n+=-"),
     "another host's name before each line": lambda t: re.sub(r"(?m)^", "node-1: ", t),
-    "a new column at the end": lambda t: widen(t),
+    "a new column at the end": widen,
     "cells in another order": swap,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", UGLY)
@@ -107,7 +107,7 @@ def test_a_table_that_is_cut_off_never_gives_a_wrong_value(name: str) -> None:
 
 
 def test_a_missing_row_costs_one_chip_and_is_told() -> None:
-    """A chip whose first row npu-smi dropped is left out; its neighbours stay, and a problem names the place."""
+    """A chip whose first row npu-smi dropped is left out, its neighbours stay, and that is a problem."""
     lines = table("310p3-duo-x4-25.5.1-host").splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("| 2 "))
     info = parse_info("\n".join(lines[:first] + lines[first + 1 :]))
@@ -214,9 +214,17 @@ def test_any_drawn_table_is_read_back(drawn) -> None:
 
 
 ALL_PARSERS = (
-    parse_info, parse_list, parse_mapping, parse_board, parse_common, parse_usages, parse_memory, parse_health,
-    parse_product, parse_error,
-)  # fmt: skip
+    parse_info,
+    parse_list,
+    parse_mapping,
+    parse_board,
+    parse_common,
+    parse_usages,
+    parse_memory,
+    parse_health,
+    parse_product,
+    parse_error,
+)
 LINES = [line for name in TABLES for line in table(name).splitlines()][:400]
 
 
@@ -283,7 +291,8 @@ def test_the_mapping_ties_the_four_numbers_together(name: str, rows: list[tuple]
 
 def test_the_mapping_is_read_by_header_and_not_by_position() -> None:
     """Columns in another order give the same rows."""
-    text = "Chip Name      Chip Phy-ID  NPU ID   Chip ID   Chip Logic ID\nAscend 910B3   7            3        0         2\n"
+    head = "Chip Name      Chip Phy-ID  NPU ID   Chip ID   Chip Logic ID"
+    text = f"{head}\nAscend 910B3   7            3        0         2\n"
     assert parse_mapping(text)[0] == (ChipMap(3, 0, 2, 7, "Ascend 910B3"),)
 
 

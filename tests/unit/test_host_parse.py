@@ -70,8 +70,11 @@ def test_the_four_numbers_of_a_chip_are_kept_apart() -> None:
     second = facts("310p-duo").npu_smi.chips[3]
     assert (second.npu_id, second.chip_id, second.device, second.phy_id) == (5, 1, 3, None)
     assert [(m.npu_id, m.chip_id, m.logic_id) for m in facts("310p-duo").npu_smi.mapping] == [
-        (2, 0, 0), (2, 1, 1), (5, 0, 2), (5, 1, 3)
-    ]  # fmt: skip
+        (2, 0, 0),
+        (2, 1, 1),
+        (5, 0, 2),
+        (5, 1, 3),
+    ]
     assert facts("310p-duo").davinci_numbers == (0, 1, 2, 3)
 
 
@@ -91,7 +94,7 @@ def test_system_facts() -> None:
     assert (host.memory.total_mib, host.memory.shm_mib) == (524288, 976)
     assert host.disks[1].path == "/var/lib/docker"
     assert (host.disks[1].fs_type, host.disks[1].available_mib) == ("ext4", 390625)
-    assert [(s.address, s.port) for s in host.listeners] == [("0.0.0.0", 22)]  # noqa: S104
+    assert [(s.address, s.port) for s in host.listeners] == [("0.0.0.0", 22)]
     assert {u.name: u.groups for u in host.users}["HwHiAiUser"] == ("HwHiAiUser",)
 
 
@@ -263,7 +266,8 @@ def test_ipv6_and_loopback_listeners() -> None:
     text = (
         "#OCRVL-PROBE 1 1\n#begin listeners\n|local_address\n|0100007F:1F40\n"
         "|00000000000000000000000001000000:1F41\n#end listeners\n"
-        '#begin sockets\n|LISTEN 0 128 127.0.0.1:8000 0.0.0.0:* users:(("vllm",pid=7,fd=3))\n#end sockets\n#END 2\n'
+        '#begin sockets\n|LISTEN 0 128 127.0.0.1:8000 0.0.0.0:* users:(("vllm",pid=7,fd=3))\n'
+        "#end sockets\n#END 2\n"
     )
     assert [(s.address, s.port, s.process) for s in parse_probe(text).listeners] == [
         ("127.0.0.1", 8000, "vllm (pid 7)"),
