@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ascend_ocrvl.catalog import product as find_product
-from ascend_ocrvl.catalog.schema import Catalog, Product
+from ascend_ocrvl.catalog.schema import Catalog, Hardware, Product
 from ascend_ocrvl.errors import PlanRefused
-from ascend_ocrvl.plan.additional_config import choose_additional_config
-from ascend_ocrvl.plan.arguments import Parts, choose_arguments
 from ascend_ocrvl.plan.chips import SERVICE_LABEL, choose_chips, choose_devices
 from ascend_ocrvl.plan.choice import Choice, decisions_of, warnings_of
-from ascend_ocrvl.plan.container import choose_health, choose_network, choose_shm, form_notes, start_lines
-from ascend_ocrvl.plan.context import choose_max_model_len
+from ascend_ocrvl.plan.container import Network, choose_health, choose_network, choose_shm, form_notes
 from ascend_ocrvl.plan.cpu import cpu_plan
-from ascend_ocrvl.plan.environment import choose_environment, omissions
-from ascend_ocrvl.plan.graph import choose_graph
-from ascend_ocrvl.plan.ground import Ground
-from ascend_ocrvl.plan.images import choose_cann, choose_image, release_of_tag
-from ascend_ocrvl.plan.model import Plan, Service, Spec
+from ascend_ocrvl.plan.model import Mount, Plan, Service, Spec
 from ascend_ocrvl.plan.mounts import choose_mounts, driver_folder
-from ascend_ocrvl.plan.product import choose_hardware, choose_product
-from ascend_ocrvl.plan.releases import choose_model, choose_release
-from ascend_ocrvl.plan.weights import choose_weights
-from ascend_ocrvl.plan.wish import Wish, read_wish
+from ascend_ocrvl.plan.product import choose_hardware, choose_product, look
+from ascend_ocrvl.plan.server import Server, choose_server
+from ascend_ocrvl.plan.wish import read_wish
 
-if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+if TYPE_CHECKING:  # a plan without facts does not pay for these classes
     from ascend_ocrvl.host.facts import HostFacts
 
 PLAN_LABEL = "ascend-ocrvl.plan"
@@ -44,121 +36,115 @@ def make_plan(spec: Spec, catalog: Catalog, facts: HostFacts | None = None) -> P
     for names that the catalog has not got.
     """
     wish = read_wish(spec)
-    chosen = choose_product(spec, catalog, facts)
+    seen = look(catalog, facts)
+    chosen = choose_product(spec, catalog, facts, seen)
     product = find_product(catalog, chosen.value)
     if product.kind == "cpu":
-        plan = cpu_plan(wish, product, catalog)
-        return _finished(replace(plan, arch=facts.os.arch if facts else None), facts)
+        return _finished(cpu_plan(wish, product, catalog), facts)
     if product.kind != "npu":
-        planned = ", ".join(p.id for p in catalog.products if p.kind in ("npu", "cpu"))
-        raise PlanRefused(
-            f"There is no plan for product {product.id} yet.",
-            wanted=f"one of {planned}",
-            why=product.models_standing,
-            remedy="ascend-ocrvl verify --url http://HOST:PORT/v1   (an endpoint that you started yourself)",
-        )
-    return _finished(_npu_plan(wish, product, catalog, facts, chosen), facts)
-
-
-def _npu_plan(
-    wish: Wish, product: Product, catalog: Catalog, facts: HostFacts | None, chosen: Choice[str]
-) -> Plan:
-    spec = wish.spec
-    board = choose_hardware(spec, product, catalog, facts)
-    hardware = board.value.hardware
-    release = choose_release(spec, product, catalog, release_of_tag(spec.image, catalog))
-    ground = Ground(product, release.value, catalog, facts)
-    model = choose_model(spec, product, catalog)
-    image = choose_image(spec, product, release.value, catalog)
-    cann = choose_cann(spec, ground, image.value)
-    graph = choose_graph(spec, ground, cann.value, wish.flags)
-    length = choose_max_model_len(spec, ground, model.value)
-    config = choose_additional_config(ground, wish.flags)
-    weights = choose_weights(spec, model.value)
-    environment = choose_environment(spec, ground, weights.value, wish.flags)
-    served_name = spec.served_name or model.value.served_name
-    parts = Parts(length.value, graph.value, config.value, served_name)
-    arguments = choose_arguments(wish, ground, model.value, parts)
-    mounts = choose_mounts(hardware, facts, spec.os_variant)
-    groups = choose_chips(spec, product, hardware, facts)
-    network = choose_network(spec, hardware, len(groups.value), catalog)
-    shm = choose_shm(spec, hardware)
-    start = start_lines(ground)
-    devices = [choose_devices(group, hardware) for group in groups.value]
-    left_out = omissions(product, release.value, spec.extra_env)
-
-    words = [word for flag in arguments.value for word in flag.words]
-    services = []
-    for i, (group, nodes) in enumerate(zip(groups.value, devices, strict=True)):
-        port = network.value.first_port + i
-        name = f"{spec.name}-{product.id}-{group[0]}"
-        inner = network.value.inner_port(port)
-        services.append(
-            Service(
-                name=name,
-                kind="container",
-                port=port,
-                bind=network.value.bind,
-                served_name=served_name,
-                davinci=group,
-                image=image.value,
-                serve=(
-                    "vllm",
-                    "serve",
-                    weights.value.name,
-                    *words,
-                    "--host",
-                    network.value.inner_bind,
-                    "--port",
-                    str(inner),
-                ),
-                prepare=start.value,
-                env=environment.value,
-                devices=nodes.value,
-                mounts=(*mounts.value, *weights.value.mounts),
-                network=network.value.kind,
-                container_port=inner,
-                shm_size=shm.value,
-                privileged=hardware.privileged,
-                health=choose_health(network.value, port),
-                labels=_labels(name, product, release.value.version),
-            )
-        )
-    made: list[Choice[Any]] = [
-        chosen, board, release, image, cann, graph, model, weights, length, arguments, config, environment,
-        left_out, groups, *devices, mounts, network, shm, start, form_notes(product, hardware),
-    ]  # fmt: skip
-    return Plan(
+        raise _no_plan_yet(product, catalog)
+    board = choose_hardware(spec, product, seen)
+    server = choose_server(wish, product, catalog, facts)
+    places, reasons = _places(wish.spec, product, board.value.hardware, catalog, facts)
+    made: list[Choice[Any]] = [chosen, board, server, *reasons]
+    plan = Plan(
         product=product.id,
-        release=release.value.version,
-        model=model.value.id,
-        cann=cann.value.version,
-        arch=facts.os.arch if facts else None,
-        graph=graph.value,
-        services=tuple(services),
-        decisions=tuple(dict.fromkeys(decisions_of(made))),
+        release=server.value.release,
+        model=server.value.model,
+        cann=server.value.cann,
+        arch=None,
+        graph=server.value.graph,
+        services=tuple(_service(server.value, p, wish.spec, product, board.value.hardware) for p in places),
+        decisions=decisions_of(made),
         warnings=warnings_of(made),
         variant=board.value.id,
-        weights=spec.weights,
+        weights=wish.spec.weights,
+    )
+    return _finished(plan, facts)
+
+
+def _no_plan_yet(product: Product, catalog: Catalog) -> PlanRefused:
+    planned = ", ".join(p.id for p in catalog.products if p.kind in ("npu", "cpu"))
+    return PlanRefused(
+        f"There is no plan for product {product.id} yet.",
+        wanted=f"one of {planned}",
+        why=product.models_standing,
+        remedy="ascend-ocrvl verify --url http://HOST:PORT/v1   (an endpoint that you started yourself)",
     )
 
 
-def _labels(name: str, product: Product, release: str) -> tuple[tuple[str, str], ...]:
-    return (
-        (SERVICE_LABEL, name),
-        ("ascend-ocrvl.product", product.id),
-        ("ascend-ocrvl.release", release),
+@dataclass(frozen=True)
+class Place:
+    """Where one service runs: its chips, its port, and what it gets of the host."""
+
+    davinci: tuple[int, ...]
+    devices: tuple[str, ...]
+    port: int
+    network: Network
+    mounts: tuple[Mount, ...]
+    shm_size: str
+
+
+def _places(
+    spec: Spec, product: Product, hardware: Hardware, catalog: Catalog, facts: HostFacts | None
+) -> tuple[list[Place], list[Choice[Any]]]:
+    """The place of every service, and the decisions that led there."""
+    groups = choose_chips(spec, product, hardware, facts)
+    devices = [choose_devices(group, hardware) for group in groups.value]
+    mounts = choose_mounts(hardware, facts, spec.os_variant)
+    network = choose_network(spec, hardware, len(groups.value), catalog)
+    shm = choose_shm(spec, hardware)
+    form = form_notes(product, hardware)
+    places = [
+        Place(group, nodes.value, network.value.first_port + i, network.value, mounts.value, shm.value)
+        for i, (group, nodes) in enumerate(zip(groups.value, devices, strict=True))
+    ]
+    return places, [groups, *devices, mounts, network, shm, form]
+
+
+def _service(server: Server, place: Place, spec: Spec, product: Product, hardware: Hardware) -> Service:
+    name = f"{spec.name}-{product.id}-{place.davinci[0]}"
+    inner = place.network.inner_port(place.port)
+    return Service(
+        name=name,
+        kind="container",
+        port=place.port,
+        bind=place.network.bind,
+        served_name=server.served_name,
+        davinci=place.davinci,
+        image=server.image,
+        serve=(*server.serve, "--host", place.network.inner_bind, "--port", str(inner)),
+        prepare=server.prepare,
+        env=server.env,
+        devices=place.devices,
+        mounts=(*place.mounts, *server.mounts),
+        network=place.network.kind,
+        container_port=inner,
+        shm_size=place.shm_size,
+        privileged=hardware.privileged,
+        health=choose_health(place.network, place.port),
+        labels=(
+            (SERVICE_LABEL, name),
+            ("ascend-ocrvl.product", product.id),
+            ("ascend-ocrvl.release", server.release),
+        ),
     )
 
 
 def _finished(plan: Plan, facts: HostFacts | None) -> Plan:
-    """The plan with its digest on every container, and the digest of the facts that it was made from."""
+    """The plan with its digest on every container, and what it owes to the facts."""
     digest = plan.digest  # over everything but this label, so it stays true
     services = tuple(
         replace(s, labels=((PLAN_LABEL, digest), *s.labels)) if s.kind == "container" else s
         for s in plan.services
     )
-    return replace(plan, services=services, facts_digest=facts_digest(facts))
+    return replace(
+        plan,
+        services=services,
+        arch=facts.os.arch if facts else None,
+        decisions=tuple(dict.fromkeys(plan.decisions)),  # services share devices, and the reasons for them
+        facts_digest=facts_digest(facts),
+    )
 
 
 def facts_digest(facts: HostFacts | None) -> str | None:

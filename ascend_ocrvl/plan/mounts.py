@@ -52,6 +52,10 @@ def choose_mounts(hardware: Hardware, facts: HostFacts | None, os_variant: str) 
     mounts: list[Mount] = []
     notes: list[Decision] = []
     warnings: list[str] = []
+    if facts is not None and facts.npu_smi.path_kind == "dir":
+        warnings.append(
+            f"{facts.npu_smi.path} is a folder, the trace of a mount without a source: npu-smi is elsewhere."
+        )
     if facts is None:
         notes.append(
             assumed(

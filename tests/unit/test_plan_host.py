@@ -254,7 +254,9 @@ def test_npu_smi_is_mounted_from_where_it_is() -> None:
 def test_the_trace_of_a_bad_mount_is_no_npu_smi() -> None:
     """A folder at npu-smi's place is what docker made of a missing source."""
     facts = host(npu_smi=NpuSmi(path="/usr/local/sbin/npu-smi", path_kind="dir"))
-    assert mounts(plan(facts))["/usr/local/bin/npu-smi"] == "/usr/local/bin/npu-smi"
+    made = plan(facts)
+    assert mounts(made)["/usr/local/bin/npu-smi"] == "/usr/local/bin/npu-smi"
+    assert any("is a folder" in w for w in made.warnings)
 
 
 @pytest.mark.parametrize(
@@ -348,6 +350,21 @@ def test_a_host_without_an_npu_is_offered_the_cpu() -> None:
     with pytest.raises(PlanRefused) as e:
         plan(HostFacts(complete=True, pci=()), "auto")
     assert "--product cpu" in e.value.remedy
+
+
+def test_facts_that_are_none_are_not_taken_for_a_host_without_an_npu() -> None:
+    """A wrong file, or a probe that broke off, proves nothing."""
+    with pytest.raises(PlanRefused, match="nothing of a host"):
+        plan(HostFacts(), "auto")
+
+
+def test_a_board_that_no_document_names_is_warned_about() -> None:
+    """PaddleOCR-VL on 310P is documented for Atlas 300I Duo."""
+    pro = replace(DUO, subsystem_device="0100")
+    assert any("300I Duo alone" in w for w in plan(host(pci=pro), "310p").warnings)
+    assert any("200I Pro" in w for w in make_plan(Spec(product="310p", variant="rc"), load()).warnings)
+    assert not any("alone" in w for w in plan(host(), "310p").warnings)
+    assert not any("alone" in w for w in plan(host(pci=A2), "a2").warnings)
 
 
 def test_another_product_than_the_host_shows_is_planned_with_a_warning() -> None:
