@@ -1,8 +1,8 @@
 """Lay out a host in a folder and run the real probe.sh against it.
 
 What is read from /sys, /proc, /etc and /dev are plain files below the folder. What is asked of programs
-(uname, id, df, npu-smi, docker …) is answered by small scripts in its own bin. Device nodes need root to be made,
-so they are plain files here too, and the laid-out `stat` says that they are character devices.
+(uname, id, df, npu-smi, docker …) is answered by small scripts in its own bin. Device nodes need root to be
+made, so they are plain files here too, and the laid-out `stat` says that they are character devices.
 """
 
 from __future__ import annotations

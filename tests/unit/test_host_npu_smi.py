@@ -26,11 +26,11 @@ from ascend_ocrvl.host.npu_smi import (
 )
 
 DATA = Path(__file__).parents[1] / "data" / "npu-smi"
-TABLES = sorted(p.stem for p in (DATA / "info").glob("*.txt") if "not-real" not in p.name)
+TABLES = sorted(p.stem for p in DATA.glob("*.txt") if "not-real" not in p.name)
 
 
 def table(name: str) -> str:
-    return (DATA / "info" / f"{name}.txt").read_text()
+    return (DATA / f"{name}.txt").read_text()
 
 
 def expected(name: str) -> dict:
