@@ -1,4 +1,4 @@
 """Deeds: a plan to running services, step by step, and back again when a step fails.
 
-Everything that touches a host goes through its :class:`~ascend_ocrvl.host.transport.Transport`; nothing prints.
+Whatever touches a host goes through its :class:`~ascend_ocrvl.host.transport.Transport`; nothing prints.
 """

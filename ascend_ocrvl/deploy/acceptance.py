@@ -32,8 +32,8 @@ def accept_step(
 ) -> Step:
     """The step that asks every service about every receipt.
 
-    ``proven``: what runs has passed before, and did not change. Raises `AcceptanceFailed`; the report is written
-    before that.
+    ``proven``: what runs has passed before, and did not change. Raises `AcceptanceFailed`, once the report is
+    written.
     """
 
     def done(_hands: Hands) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ascend_ocrvl.deploy import docker
-from ascend_ocrvl.deploy.failures import engine_error
+from ascend_ocrvl.deploy.failures import away_error
 from ascend_ocrvl.deploy.hands import Hands
 
 _PREVIOUS = "-prev-"
@@ -85,25 +85,25 @@ def previous_name(name: str, plan: str) -> str:
 def look(hands: Hands, *names: str) -> dict[str, Container]:
     """The containers with these names, those that are there.
 
-    Raises `EngineError` when the engine does not answer.
+    Raises `EngineAwayError` when the engine does not answer.
     """
     if not names:
         return {}
     result = hands.ask(docker.inspect(*names))
     found = parse_inspect(result.stdout)
     if not result.ok and not _only_missing(result.stderr):
-        raise engine_error(result, "Looking at the containers", {})
+        raise away_error(result, "Looking at the containers")
     return {c.name: c for c in found}
 
 
 def look_ours(hands: Hands) -> tuple[Container, ...]:
     """Every container that carries our label, by name.
 
-    Raises `EngineError` when the engine does not answer.
+    Raises `EngineAwayError` when the engine does not answer.
     """
     listed = hands.ask(docker.list_ours())
     if not listed.ok:
-        raise engine_error(listed, "Looking for our containers", {})
+        raise away_error(listed, "Looking for our containers")
     return tuple(sorted(look(hands, *listed.stdout.split()).values(), key=lambda c: c.name))
 
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ascend_ocrvl.catalog.docker_errors import find
-from ascend_ocrvl.errors import ApplyError
+from ascend_ocrvl.errors import ApplyError, UnreachableError
 from ascend_ocrvl.host.transport import TIMED_OUT, Result
 
 
 class EngineError(ApplyError):
     """The container engine refused, or did not answer."""
+
+
+class EngineAwayError(UnreachableError):
+    """The container engine cannot even be asked: no client, no daemon, no permission."""
+
+
+def away_error(result: Result, what: str) -> EngineAwayError:
+    """The error for a question to docker that got no answer."""
+    error = engine_error(result, what, {})
+    return EngineAwayError(error.found, why=error.why, remedy=error.remedy, see=error.see)
 
 
 def engine_error(result: Result, what: str, words: Mapping[str, object]) -> EngineError:

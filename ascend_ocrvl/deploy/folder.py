@@ -9,7 +9,7 @@ VARIABLE = "ASCEND_OCRVL_STATE"
 
 
 def state_folder(env: Mapping[str, str], uid: int, home: str) -> str:
-    """The folder for lock, audit log, plans and local services: as the variable says, else root's or the user's own."""
+    """The folder for lock, audit log and plans: as the variable says, else root's or the user's own."""
     if env.get(VARIABLE):
         return os.path.abspath(env[VARIABLE])  # noqa: PTH100 - of a host's paths only the text is known
     if uid == 0:

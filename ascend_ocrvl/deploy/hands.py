@@ -12,10 +12,14 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ascend_ocrvl.deploy.interrupts import finish_first
 from ascend_ocrvl.deploy.narrator import Narrator
+from ascend_ocrvl.errors import OcrvlError
 from ascend_ocrvl.host.transport import Result, Transport
+
+T = TypeVar("T")
 
 ASK_S = 60.0  # a question to an engine that does not answer within this is taken for a failure
 CHANGE_S = 180.0  # starting a container with many mounts takes about a second; a disk under load takes longer
@@ -65,6 +69,24 @@ class Hands:
             result = self.transport.run(argv, timeout_s=timeout_s, on_line=on_line)
             self.audit(what, argv, result.status)
         return result
+
+    def deed(self, what: str, words: Sequence[str], do: Callable[[], T]) -> T | None:
+        """Change this host by a function of ours; ``words`` are what a person would type for it.
+
+        A dry run says the words, and gives None.
+        """
+        self.commands.append(" ".join(w if w == "&&" else shlex.quote(w) for w in words))
+        if self.dry:
+            self.narrator.would(self.commands[-1])
+            return None
+        with finish_first():
+            try:
+                made = do()
+            except OcrvlError as e:
+                self.audit(what, words, int(e.status))
+                raise
+            self.audit(what, words, 0)
+        return made
 
     def would(self, text: str) -> bool:
         """In a dry run: say what else would happen, and answer True."""

@@ -9,11 +9,12 @@ from pathlib import Path
 from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.deploy.acceptance import SUITE, Acceptance
 from ascend_ocrvl.deploy.arrangement import Arrangement, arrange_containers
+from ascend_ocrvl.deploy.folder import state_folder
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.lock import myself
 from ascend_ocrvl.deploy.run import Site
 from ascend_ocrvl.deploy.senses import SENSES
-from ascend_ocrvl.deploy.folder import state_folder
+from ascend_ocrvl.deploy.services import Kind
 from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.host.transport import LocalTransport, Transport
 from ascend_ocrvl.plan.model import Plan
@@ -24,7 +25,7 @@ def this_site(command: str) -> Site:
     """The host that we run on. ``command`` is what was typed, for the lock and the audit log."""
     return Site(
         transport=LocalTransport(),
-        folder=state_folder(os.environ, os.geteuid(), str(Path.home())),
+        folder=str(folder()),
         me=myself(command),
         senses=SENSES,
         probe=probe,
@@ -45,8 +46,14 @@ def arrange(plan: Plan, hands: Hands, catalog: Catalog) -> Arrangement:
     if all(s.kind == "container" for s in plan.services):
         return arrange_containers(plan, hands, catalog)
     from ascend_ocrvl.deploy.local import arrange_processes
+    from ascend_ocrvl.deploy.process import ProcessRuntime
 
-    return arrange_processes(plan)
+    return arrange_processes(plan, ProcessRuntime(folder()))
+
+
+def folder() -> Path:
+    """The state folder of this host and user."""
+    return Path(state_folder(os.environ, os.geteuid(), str(Path.home())))
 
 
 def run_suite(url: str, served_name: str, on_case: Callable[[CaseResult, int, int], None]) -> Report:
@@ -62,3 +69,11 @@ def write_report(report: Report, folder: Path) -> None:
     from ascend_ocrvl.verify.loader import load_suite
 
     write(report, folder, {case.id: case.picture for case in load_suite(SUITE).cases})
+
+
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of services that there can be on this host."""
+    from ascend_ocrvl.deploy.container_services import CONTAINERS
+    from ascend_ocrvl.deploy.local import process_kind
+
+    return CONTAINERS, process_kind(folder())

@@ -12,7 +12,7 @@ from ascend_ocrvl.plan.model import Plan
 
 _WRITE = 'umask 022; mkdir -p "$1/plans" && cat >"$1/plans/$2.tmp" && mv "$1/plans/$2.tmp" "$1/plans/$2.json"'
 _READ = 'cat "$1/plans/$2.json"'
-_FORGET = 'rm -rf "$1/plans"; rmdir "$1" 2>/dev/null; true'
+_FORGET = 'rm -rf "$1/plans" "$1/services"; true'
 
 
 @dataclass(frozen=True)

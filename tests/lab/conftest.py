@@ -76,6 +76,12 @@ class Host:
             assert done.status == 0, done.stderr
         return {**done.document, "status": done.status, "stderr": done.stderr}
 
+    def deploy_error(self, *argv: str) -> str:
+        """What `deploy` says on stderr when it refuses before it has anything to report."""
+        done = self.ocrvl("deploy", *argv)
+        assert done.status != 0, done.stdout
+        return done.stderr
+
     def containers(self) -> dict[str, str]:
         """Name → state of every container."""
         lines = self.sh("docker ps -a --format '{{.Names}} {{.State}}'").splitlines()

@@ -8,6 +8,7 @@ It takes the command line of vLLM and behaves as the environment asks:
     STANDIN_SICK=1            answer 503 on /health for ever
     STANDIN_SERVED=NAME       serve under another name than --served-model-name
     STANDIN_TEXT=TEXT         read this in every picture ("" for an empty answer)
+    STANDIN_FORGET_AFTER=N    read N pictures right, and nothing after that
     STANDIN_QUIT_AFTER=N      end with status 1 after N requests for text
 
 The pictures that it knows are in /standin/answers.json: SHA-256 of the file to text. Another picture reads as
@@ -94,6 +95,8 @@ class Handler(BaseHTTPRequestHandler):
             os._exit(1)
         picture = picture_of(request["messages"][-1])
         text = os.environ.get("STANDIN_TEXT", self.answers.get(hashlib.sha256(picture).hexdigest(), ""))
+        if Handler.asked > int(os.environ.get("STANDIN_FORGET_AFTER", "1000000")):
+            text = ""
         usage = {"prompt_tokens": 100, "completion_tokens": len(text), "total_tokens": 100 + len(text)}
         base = {"id": "chatcmpl-standin", "created": int(time.time()), "model": self.served, "usage": usage}
         if request.get("stream"):
