@@ -459,11 +459,14 @@ npu_smi() {
   LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/$driver/lib64/common:/$driver/lib64/driver" "$npu_smi" "$@"
 }
 
-card() { # NPU-ID: each of these starts anew, so a sick card costs its own time and no other's
+board() { # NPU-ID
   part "npu-smi.board.$1"
   npu_smi info -t board -i "$1"
   part "npu-smi.chip.$1"
   npu_smi info -t board -i "$1" -c 0
+}
+
+state() { # NPU-ID
   part "npu-smi.product.$1"
   npu_smi info -t product -i "$1"
   part "npu-smi.health.$1"
@@ -472,14 +475,15 @@ card() { # NPU-ID: each of these starts anew, so a sick card costs its own time 
 
 npu_table() { bounded npu-smi.info 10 npu_smi info; }
 npu_map() { bounded npu-smi.map 8 npu_smi info -m; }
-npu_card() { bounded "npu-smi.card.$1" 6 card "$1"; }
+npu_board() { bounded "npu-smi.card.$1" 6 board "$1"; }
+npu_state() { bounded "npu-smi.state.$1" 6 state "$1"; }
 npu_cards() {
   listed=$(bounded npu-smi.list 8 npu_smi info -l)
   printf '%s\n' "$listed"
   jobs=$(printf '%s\n' "$listed" | awk -F: '
     /^\|[ \t]*NPU ID[ \t]*:/ { id = $2; gsub(/[ \t\r]/, "", id); if (id ~ /^[0-9]+$/ && ++n <= 32) print id }')
   set --
-  for id in $jobs; do set -- "$@" "npu_card $id"; done
+  for id in $jobs; do set -- "$@" "npu_board $id" "npu_state $id"; done # a sick card costs its own time alone
   at_once "$@"
 }
 
