@@ -147,11 +147,12 @@ def _name_and_check(wanted: Wanted, reference: str, hands: Hands) -> str:
         for name in dict.fromkeys((wanted.reference, reference)):
             hands.change("remove image", docker.remove_image(name))
         only = f"{registry_of(reference)} has the image for another processor only, so it was removed again."
-        e.found = f"{only} {e.found}"
-        e.remedy = (
-            f"docker pull --platform {wanted.platform} {wanted.reference}     tells whether there is one"
-        )
-        raise
+        raise ImageError(
+            f"{only} {e.found}",
+            wanted=e.wanted,
+            why=e.why,
+            remedy=f"docker pull --platform {wanted.platform} {wanted.reference}     says if there is one",
+        ) from e
     if not there:
         raise ImageError(
             f"The image {wanted.reference} was pulled, and is not on the host.",

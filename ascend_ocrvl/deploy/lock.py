@@ -20,7 +20,12 @@ from ascend_ocrvl.deploy.journal import utc_now
 from ascend_ocrvl.errors import ApplyError, LockHeld
 from ascend_ocrvl.host.transport import Transport
 
-_TAKE = 'mkdir -p "$1" && mkdir "$1/lock" && cat >"$1/lock/owner.json"'
+_HELD = 72  # our own word: the folder is there. What mkdir says of it is in the host's language
+_TAKE = f"""
+mkdir -p "$1" || exit 71
+mkdir "$1/lock" || {{ [ -d "$1/lock" ] && exit {_HELD}; exit 71; }}
+cat >"$1/lock/owner.json"
+"""
 _READ = 'cat "$1/lock/owner.json"'
 _MOVE_AWAY = 'mv "$1/lock" "$1/lock.stale.$2" && rm -r "$1/lock.stale.$2"'  # of two that try, one succeeds
 _GIVE_BACK = 'rm -r "$1/lock"'
@@ -79,7 +84,7 @@ def _take(
             taken = transport.run(("sh", "-c", _TAKE, "sh", folder), timeout_s=10, stdin=line)
         if taken.ok:
             return
-        if "exists" not in taken.stderr.lower():
+        if taken.status != _HELD:
             raise ApplyError(
                 f"The state folder {folder} cannot be written: {taken.stderr.strip()}",
                 wanted="a folder for the lock, the audit log and the state of local services",

@@ -79,7 +79,10 @@ class Search:
 
 
 def find_services(hands: Hands, kinds: Sequence[Kind]) -> Search:
-    """Every service of ours on the host, by name. An engine that does not answer hides its own services only."""
+    """Every service of ours on the host, by name.
+
+    An engine that does not answer hides its own services only.
+    """
     found: list[Found] = []
     problems: list[UnreachableError] = []
     for kind in kinds:

@@ -1,4 +1,6 @@
-"""Hosts of the lab as fixtures: commands run on them, images in the registry, everything as before after each test."""
+"""Hosts of the lab as fixtures: commands run on them, images in the registry, everything as before after each
+test.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Done:
 
 @dataclass
 class Host:
-    """A simulated host. Commands run on it directly, in its namespaces: what SSH would add is not under test here."""
+    """A simulated host. Commands run on it directly, in its namespaces: what SSH would add is not under test
+    here.
+    """
 
     name: str
     address: str
@@ -47,7 +51,11 @@ class Host:
         home = "/root" if self.user == "root" else f"/home/{self.user}"
         set_env = [f"{k}={v}" for k, v in {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", **self.env}.items()]
         enter = ["nsenter", "-t", str(self.pid), "-m", "-n", "-p", "-u", "-i", "--"]
-        become = [] if self.user == "root" else ["setpriv", "--reuid", self.user, "--init-groups", "--regid", self.user]
+        become = (
+            []
+            if self.user == "root"
+            else ["setpriv", "--reuid", self.user, "--init-groups", "--regid", self.user]
+        )
         return [*enter, *become, "env", "-i", *set_env, *argv]
 
     def run(self, *argv: str, stdin: str = "", timeout: float = 120) -> Done:
@@ -69,7 +77,9 @@ class Host:
         return self.run(program, *argv, stdin=stdin, timeout=timeout)
 
     def deploy(self, *argv: str, ok: bool = True) -> dict[str, Any]:
-        """`deploy --json`, which must succeed unless ``ok`` is False; its document, with the exit status added."""
+        """`deploy --json`, which must succeed unless ``ok`` is False; its document, with the exit status
+        added.
+        """
         done = self.ocrvl("deploy", *argv, "--json")
         assert done.stdout.startswith("{"), done.stderr
         if ok:

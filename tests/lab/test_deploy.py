@@ -102,7 +102,10 @@ def test_a_published_port_works_as_the_host_network_does(duo: Host) -> None:
     assert list(duo.inspect(done["services"][0]["name"])["HostConfig"]["PortBindings"].values()) == [
         [{"HostIp": "127.0.0.1", "HostPort": "9100"}]
     ]
-    assert duo.deploy("--network", "bridge", "--port", "9100", "--bind", "127.0.0.1", *QUICK)["outcome"] == "unchanged"
+    assert (
+        duo.deploy("--network", "bridge", "--port", "9100", "--bind", "127.0.0.1", *QUICK)["outcome"]
+        == "unchanged"
+    )
 
 
 def test_a_dry_run_prints_what_a_real_run_does_and_changes_nothing(duo: Host) -> None:
@@ -171,7 +174,9 @@ def test_a_failed_new_plan_puts_the_old_one_back(duo: Host, fault: str, status: 
 
 
 def test_a_failed_acceptance_of_a_new_plan_puts_the_old_one_back(duo: Host) -> None:
-    """A server that reads the first picture and then breaks fails acceptance with status 7, and is taken back."""
+    """A server that reads the first picture and then breaks fails acceptance with status 7, and is taken
+    back.
+    """
     good = duo.deploy("--product", "310p", *FAST)
     bad = duo.deploy("--product", "310p", *FAST, "--env", "STANDIN_FORGET_AFTER=1", ok=False)
     assert (bad["status"], bad["accepted"], bad["rolled_back"]) == (7, False, True)
@@ -179,9 +184,13 @@ def test_a_failed_acceptance_of_a_new_plan_puts_the_old_one_back(duo: Host) -> N
 
 
 def test_a_first_deployment_that_fails_acceptance_stays_to_be_looked_at(duo: Host) -> None:
-    """Status 7, the report is written, the container runs on, and a second run asks again instead of saying all is well."""
+    """Status 7, the report is written, the container runs on, and a second run asks again instead of saying
+    all is well.
+    """
     for _ in range(2):
-        bad = duo.deploy("--product", "310p", *FAST, "--env", "STANDIN_FORGET_AFTER=1", "--out", "/tmp/r", ok=False)
+        bad = duo.deploy(
+            "--product", "310p", *FAST, "--env", "STANDIN_FORGET_AFTER=1", "--out", "/tmp/r", ok=False
+        )
         assert (bad["status"], bad["rolled_back"], bad["report"]) == (7, False, "/tmp/r")
         assert list(duo.containers().values()) == ["running"]
     summary = json.loads(duo.sh("cat /tmp/r/report.json"))["summary"]
@@ -202,7 +211,9 @@ def test_our_own_stopped_container_is_started_again(duo: Host) -> None:
 
 
 def test_a_saved_plan_is_applied_as_it_was_and_refused_elsewhere(duo: Host, a2: Host) -> None:
-    """deploy --plan starts exactly that plan; on a host that it was not made for it is refused before anything."""
+    """deploy --plan starts exactly that plan; on a host that it was not made for it is refused before
+    anything.
+    """
     made = duo.ocrvl("plan", "--product", "310p", "--port", "9300", *FAST, "--json")
     plan = Plan.from_json(made.stdout)
     duo.run("sh", "-c", "cat >/tmp/plan.json", stdin=made.stdout)

@@ -1,4 +1,6 @@
-"""Write a folder that looks like the weights of a model: weights.py DIR. Runs on a host, with its own python3."""
+"""Write a folder that looks like the weights of a model: weights.py DIR. Runs on a host, with its own
+python3.
+"""
 
 import json
 import struct

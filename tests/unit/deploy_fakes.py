@@ -1,10 +1,12 @@
-"""A host without a docker engine: it answers docker's command line as an engine does, and remembers what was asked."""
+"""A host without a docker engine: it answers docker's command line as an engine does, and remembers what was
+asked.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,8 @@ def facts_of(name: str) -> HostFacts:
 class FakeHost:
     """A transport with an engine behind it. Shell scripts run for real, in folders of the test.
 
-    ``fails`` maps the first words of a command to (status, stderr). ``interrupt_at`` raises Ctrl-C before the change of
+    ``fails`` maps the first words of a command to (status, stderr). ``interrupt_at`` raises Ctrl-C before the
+    change of
     that number. ``dies`` are environment variables whose container ends at once, with that log.
     """
 
@@ -77,6 +80,10 @@ class FakeHost:
         status, out, said = answer if isinstance(answer, tuple) else (0, answer, "")
         return self._say(words, status, out, said, on_line)
 
+    def feed(self, argv: Sequence[str], chunks: Iterable[bytes], *, timeout_s: float = 60) -> Result:
+        """No deployment feeds a command."""
+        raise NotImplementedError
+
     def _say(
         self, words: tuple[str, ...], status: int, out: str, said: str, on_line: Callable[[str], None] | None
     ) -> Result:
@@ -95,11 +102,15 @@ class FakeHost:
             return Result(words, 0, "", "", 0.0)
         return LocalTransport().run(words, timeout_s=timeout_s, stdin=stdin)
 
-    # -- the engine ----------------------------------------------------------------------------------------------
+    # -- the engine ------------------------------------------------------------------------------------
 
     def _container(self, words: tuple[str, ...]) -> tuple[int, str, str]:
         there = [self.containers[n] for n in words[1:] if n in self.containers]
-        missing = [f"Error response from daemon: No such container: {n}" for n in words[1:] if n not in self.containers]
+        missing = [
+            f"Error response from daemon: No such container: {n}"
+            for n in words[1:]
+            if n not in self.containers
+        ]
         return (1 if missing else 0, json.dumps(there), "\n".join(missing))
 
     def _ps(self, _words: tuple[str, ...]) -> str:
@@ -128,7 +139,12 @@ class FakeHost:
 
         (name,) = options("--name")
         if name in self.containers:
-            return 125, "", f'docker: Error response from daemon: Conflict. The container name "/{name}" is already in use'
+            return (
+                125,
+                "",
+                f'docker: Error response from daemon: Conflict. The container name "/{name}" is already in '
+                "use",
+            )
         identity = hashlib.sha256(f"{name}{len(self.changed)}".encode()).hexdigest()
         self.containers[name] = {
             "Id": identity,
@@ -138,10 +154,13 @@ class FakeHost:
             "Config": {
                 "Labels": dict(label.split("=", 1) for label in options("--label")),
                 "Image": next(w for w in words if w.startswith("quay.io/")),
-                "Cmd": list(words[words.index("vllm") :]),
+                "Cmd": list(words[-30:]),
                 "Env": options("-e"),
             },
-            "HostConfig": {"NetworkMode": "host", "Devices": [{"PathOnHost": d} for d in options("--device")]},
+            "HostConfig": {
+                "NetworkMode": "host",
+                "Devices": [{"PathOnHost": d} for d in options("--device")],
+            },
         }
         self._come_up(name)
         return 0, f"{identity}\n", ""
@@ -172,12 +191,14 @@ class FakeHost:
 
     def _logs(self, words: tuple[str, ...]) -> str:
         env = self.containers[words[-1]]["Config"]["Env"]
-        return next((log for variable, log in self.dies.items() if any(variable in e for e in env)), "loading\n")
+        return next(
+            (log for variable, log in self.dies.items() if any(variable in e for e in env)), "loading\n"
+        )
 
     def _stats(self, words: tuple[str, ...]) -> str:
         return "".join(f"{name}\t1.5GiB / 64GiB\n" for name in words if name in self.containers)
 
-    # -- how it looks afterwards -----------------------------------------------------------------------------------
+    # -- how it looks afterwards -----------------------------------------------------------------------
 
     def picture(self) -> dict[str, tuple[str, str]]:
         """Name → (id, state) of every container: what must be as before when something failed."""
@@ -227,7 +248,11 @@ class Tale:
 
 
 def senses(
-    *, served: str = "PaddleOCR-VL-0.9B", reads: str = "", health: int | None = 200, clock: Clock | None = None
+    *,
+    served: str = "PaddleOCR-VL-0.9B",
+    reads: str = "",
+    health: int | None = 200,
+    clock: Clock | None = None,
 ) -> Senses:
     """An endpoint that answers so. ``reads``: what is wrong with the picture that it reads; "": nothing."""
 

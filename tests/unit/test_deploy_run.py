@@ -23,7 +23,9 @@ from ascend_ocrvl.report.model import Summary
 DUO = Spec(product="310p")
 
 
-def run(host: FakeHost, folder: Path, request: Request | None = None, tale: Tale | None = None, **how: Any) -> Report:
+def run(
+    host: FakeHost, folder: Path, request: Request | None = None, tale: Tale | None = None, **how: Any
+) -> Report:
     """Deploy without acceptance, unless the request says otherwise."""
     asked = request or Request(DUO, verify=False)
     return deploy(asked, site(host, folder, **how), load_catalog(), tale or Tale())
@@ -86,7 +88,7 @@ def test_a_dry_run_says_the_words_of_a_real_one_and_changes_nothing(tmp_path: Pa
 
 
 def test_another_plan_replaces_the_old_container_and_keeps_it(tmp_path: Path) -> None:
-    """The old one is stopped and renamed before the new one starts; the one before it is removed at the end."""
+    """The old one is stopped and renamed before the new one starts; the one before it goes at the end."""
     host = FakeHost()
     digests = []
     for length in (8192, 12288, 16384):
@@ -94,7 +96,7 @@ def test_another_plan_replaces_the_old_container_and_keeps_it(tmp_path: Path) ->
         report = run(host, tmp_path, Request(replace(DUO, max_model_len=length), verify=False))
         assert report.plan is not None
         digests.append(report.plan.digest[:12])
-    name = report.plan.services[0].name
+    name = report.placed[0].name
     assert [words[1] for words in host.changed] == ["stop", "rename", "run", "rm"]
     assert {n: state for n, (_, state) in host.picture().items()} == {
         name: "running",
@@ -165,12 +167,17 @@ def test_a_service_that_never_gets_ready_leaves_the_host_as_it_was(
 
 
 def test_a_container_that_ends_is_seen_at_once_and_its_cause_named(tmp_path: Path) -> None:
-    """The last lines are told before the container is removed, and the likely cause with its remedy is the error."""
-    log = "INFO loading\nValueError: Free memory on device (8.0/64.0 GiB) on startup is less than desired GPU memory\n"
+    """The last lines are told before the container is removed, and the likely cause with its remedy is the
+    error.
+    """
+    cause = "ValueError: Free memory on device (8.0/64.0 GiB) on startup is less than desired GPU memory"
+    log = f"INFO loading\n{cause}\n"
     host, tale = FakeHost(dies={"BROKEN": log}), Tale()
     report = run(host, tmp_path, Request(replace(DUO, extra_env=(("BROKEN", "1"),)), verify=False), tale)
     assert report.error is not None
-    assert report.error.found.startswith("ascend-ocrvl-310p-0 ended with status 1 before it was ready: ValueError: Free")
+    assert report.error.found.startswith(
+        "ascend-ocrvl-310p-0 ended with status 1 before it was ready: ValueError: Free"
+    )
     assert "--memory-utilization" in report.error.remedy
     assert host.picture() == {}
     told = tale.said.index("    INFO loading")
@@ -179,7 +186,9 @@ def test_a_container_that_ends_is_seen_at_once_and_its_cause_named(tmp_path: Pat
 
 
 def test_interrupted_before_any_change_the_host_is_as_it_was(tmp_path: Path) -> None:
-    """Ctrl-C before each single change of a replacement: everything is taken back, and the report says interrupted."""
+    """Ctrl-C before each single change of a replacement: everything is taken back, and the report says
+    interrupted.
+    """
     changes = 4  # stop, rename, run, rm of the older one
     for number in range(changes):
         host, folder = FakeHost(), tmp_path / str(number)
@@ -195,14 +204,16 @@ def test_interrupted_before_any_change_the_host_is_as_it_was(tmp_path: Path) -> 
 
 FAULTS = {
     "missing device": (
-        'docker: Error response from daemon: error gathering device information while adding custom device "/dev/davinci0": '
+        "docker: Error response from daemon: error gathering device information while adding custom device "
+        '"/dev/davinci0": '
         "no such file or directory.",
         127,
         "The device node /dev/davinci0 is not there.",
         "ls -l /dev/davinci*",
     ),
     "port": (
-        "docker: Error response from daemon: driver failed programming external connectivity: Bind for 0.0.0.0:8000 failed: "
+        "docker: Error response from daemon: driver failed programming external connectivity: Bind for "
+        "0.0.0.0:8000 failed: "
         "port is already allocated.",
         125,
         "Something else listens on port 8000.",
@@ -215,20 +226,23 @@ FAULTS = {
         "docker system df",
     ),
     "name": (
-        'docker: Error response from daemon: Conflict. The container name "/ascend-ocrvl-310p-0" is already in use by '
+        'docker: Error response from daemon: Conflict. The container name "/ascend-ocrvl-310p-0" is already '
+        "in use by "
         'container "abc".',
         125,
         "Another container has the name ascend-ocrvl-310p-0.",
         "--name OTHER",
     ),
     "bind source": (
-        "docker: Error response from daemon: invalid mount config for type \"bind\": bind source path does not exist: /x/y",
+        'docker: Error response from daemon: invalid mount config for type "bind": bind source path does '
+        "not exist: /x/y",
         125,
         "The folder or file /x/y, which the container mounts, is not there.",
         "doctor",
     ),
     "permission": (
-        "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+        "permission denied while trying to connect to the Docker daemon socket at "
+        "unix:///var/run/docker.sock",
         1,
         "The user may not use docker",
         "usermod -aG docker",
@@ -245,9 +259,11 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_the_engine_refuses_is_named_with_cause_and_remedy(tmp_path: Path, fault: str) -> None:
-    """`docker run` fails: exit status 5, the cause in words, the next command, and no trace of the container."""
+    """`docker run` fails: exit status 5, the cause in words, the next command, and no trace left."""
     said, status, why, remedy = FAULTS[fault]
-    host = FakeHost(fails={"docker run": (status, said + "\n\nRun 'docker run --help' for more information\n")})
+    host = FakeHost(
+        fails={"docker run": (status, said + "\n\nRun 'docker run --help' for more information\n")}
+    )
     report = run(host, tmp_path)
     assert report.error is not None
     assert int(report.error.status) == 5
@@ -265,7 +281,11 @@ def test_a_container_that_docker_left_behind_after_a_failed_start_is_removed(tmp
     def run_and_fail(words: tuple[str, ...]) -> tuple[int, str, str]:
         created(words)
         host.containers["ascend-ocrvl-310p-0"]["State"]["Status"] = "created"
-        return 127, "", 'error gathering device information while adding custom device "/dev/davinci0": no such file'
+        return (
+            127,
+            "",
+            'error gathering device information while adding custom device "/dev/davinci0": no such file',
+        )
 
     host._run = run_and_fail  # type: ignore[method-assign]
     report = run(host, tmp_path)
@@ -292,7 +312,9 @@ def test_a_cache_folder_that_was_made_is_removed_when_the_start_fails(tmp_path: 
 
 
 def test_failed_acceptance_keeps_a_first_service_and_takes_back_a_replacement(tmp_path: Path) -> None:
-    """Status 7 both times; the first service runs on to be looked at, a replacement gives way to what was there."""
+    """Status 7 both times; the first service runs on to be looked at, a replacement gives way to what was
+    there.
+    """
     bad = Acceptance(lambda *_: evidence(3, 1), lambda *_: None)
     host = FakeHost()
     first = run(host, tmp_path, Request(DUO), acceptance=bad)
@@ -317,7 +339,11 @@ def test_an_unchanged_service_is_accepted_once_and_asked_again_when_it_failed(tm
     acceptance = Acceptance(suite, lambda *_: None)
     host = FakeHost()
     results = [run(host, tmp_path, Request(DUO), acceptance=acceptance) for _ in range(3)]
-    assert [(r.outcome, r.accepted) for r in results] == [("failed", False), ("unchanged", True), ("unchanged", True)]
+    assert [(r.outcome, r.accepted) for r in results] == [
+        ("failed", False),
+        ("unchanged", True),
+        ("unchanged", True),
+    ]
     assert len(ran) == 2
     run(host, tmp_path, Request(DUO, out=tmp_path / "out"), acceptance=acceptance)
     assert len(ran) == 3
@@ -340,7 +366,8 @@ def test_the_document_has_what_a_script_needs(tmp_path: Path) -> None:
         }
     ]
     assert [s["id"] for s in document["steps"]] == [
-        "probe", "plan", "preflight", "image", "folders", "container:ascend-ocrvl-310p-0", "ready:ascend-ocrvl-310p-0",
+        "probe", "plan", "preflight", "image", "folders",
+        "container:ascend-ocrvl-310p-0", "ready:ascend-ocrvl-310p-0",
     ]  # fmt: skip
     assert (document["report"], document["rolled_back"], document["error"]) == (None, False, None)
 
