@@ -36,17 +36,17 @@ def check_digits(expected: str, text: str, allowed: int, width: str) -> tuple[st
     placed = place_lines(
         [_NOT_DIGITS.sub("", line) for line in with_digits], _NOT_DIGITS.sub("", normalise(text, width=width))
     )
+    count = sum(len(place.line) for place in placed)
     lost = sum(round(len(place.line) * (1 - place.share)) for place in placed)
-    said = f"{lost} of {sum(len(place.line) for place in placed)} digits were not read in their place"
+    if not lost:
+        return "", f"All {count} digits are there, in order."
     wrong = [
         f"“{line}”" + (f" (digits read: {place.read})" if place.read else "")
         for line, place in zip(with_digits, placed, strict=True)
         if place.share < 1
     ]
-    where = f": {_listed(wrong, len(wrong))}" if wrong else ""
-    if lost > allowed:
-        return f"{said}{where}.", ""
-    return "", f"{said}{f' ({allowed} allowed)' if lost else ''}{where}."
+    said = f"{lost} of {count} digits were not read in their place: {_listed(wrong, len(wrong))}"
+    return (f"{said}.", "") if lost > allowed else ("", f"{said}; {allowed} allowed.")
 
 
 def check_present(lines: Sequence[str], text: str, similarity: float, width: str) -> tuple[str, str]:
