@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "start": ("service", "start", "Start a stopped service again."),
     "remove": ("service", "remove", "Take a service away; weights stay."),
     "verify": ("verify", "verify", "Run an acceptance suite against an endpoint."),
+    "diagnose": ("diagnose", "diagnose", "Read logs, and say what went wrong and what mends it."),
+    "bundle": ("bundle", "bundle", "Air-gapped delivery: create, inspect, load."),
 }
 
 
@@ -50,7 +52,9 @@ class LazyGroup(click.Group):
 
             near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint} `ascend-ocrvl --help` lists them.", ctx)
+            raise click.UsageError(
+                f"There is no command {args[0]!r}.{hint} `ascend-ocrvl --help` lists them.", ctx
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

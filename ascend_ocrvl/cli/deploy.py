@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ from ascend_ocrvl.plan.model import Plan, Spec
 @plan_options
 @click.option(
     "--plan", "plan_file", metavar="FILE", help="A plan that `ascend-ocrvl plan -o` wrote, as it is."
+)
+@click.option(
+    "--from-bundle",
+    "bundle_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take plan, image and weights from what `bundle create` wrote; nothing is pulled.",
 )
 @click.option(
     "--ignore", multiple=True, metavar="ID", help="Go on although this check fails; may be repeated."
@@ -44,6 +52,7 @@ from ascend_ocrvl.plan.model import Plan, Spec
 def deploy(
     *,
     plan_file: str | None,
+    bundle_file: Path | None,
     ignore: tuple[str, ...],
     dry_run: bool,
     yes: bool,
@@ -66,23 +75,37 @@ def deploy(
     saved = _saved(plan_file)
     if saved is not None:
         _refuse_plan_options(options)
+    if saved is not None and bundle_file is not None:
+        raise RequestError(
+            "--plan and --from-bundle were given.",
+            wanted="one of the two",
+            remedy="ascend-ocrvl bundle create --plan FILE …     packs the plan",
+        )
     if out is not None:
         from ascend_ocrvl.report.files import check_folder
 
         check_folder(out)
     telling = teller(as_json=as_json)
+    command = shlex.join(["ascend-ocrvl", *_without_secrets(sys.argv[1:])])
+    site, spec = this_site(command), spec_of(options)
+    if bundle_file is not None:
+        from ascend_ocrvl.bundle import arrange_from, open_bundle, wanted_of
+
+        opened = open_bundle(bundle_file)
+        spec, saved = wanted_of(opened, spec)
+        site = replace(site, arrange=arrange_from(opened, site.arrange))
     request = Request(
-        spec=spec_of(options),
+        spec=spec,
         saved=saved,
         ignore=ignore,
         verify=not no_verify,
         out=out,
         ready_timeout_s=ready_timeout,
         dry_run=dry_run,
-        command=shlex.join(["ascend-ocrvl", *_without_secrets(sys.argv[1:])]),
+        command=command,
         take_cpu=_asker(yes=yes, as_json=as_json, tell=telling.say),
     )
-    report = run(request, this_site(request.command), catalog.load(), telling)
+    report = run(request, site, catalog.load(), telling)
     telling.close()
     return _show(report, as_json=as_json)
 

@@ -5,9 +5,11 @@ A stretch is how a file inside an archive is handed on without unpacking it firs
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from ascend_ocrvl.errors import RequestError
 
@@ -51,3 +53,42 @@ class Source:
                     )
                 left -= len(chunk)
                 yield chunk
+
+    def open(self) -> BinaryIO:
+        """The bytes as a file that can be read and sought in; it is closed by whoever opened it."""
+        return io.BufferedReader(_Window(self), CHUNK)
+
+
+class _Window(io.RawIOBase):
+    """A stretch of a file that looks like a whole one."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._file = source.path.open("rb")
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {0: 0, 1: self._at, 2: self._source.size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the stubs want any buffer
+        wanted = min(len(buffer), max(0, self._source.size - self._at))
+        self._file.seek(self._source.start + self._at)
+        data = self._file.read(wanted)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
