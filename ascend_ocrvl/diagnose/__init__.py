@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import BinaryIO
 
 from ascend_ocrvl.catalog.signature_schema import signatures
@@ -13,7 +13,7 @@ from ascend_ocrvl.diagnose.lines import FileLines, StreamLines
 from ascend_ocrvl.diagnose.model import Candidate, Diagnosis, Evidence, LogFinding, Unread
 from ascend_ocrvl.diagnose.rules import Rules, rules_for
 from ascend_ocrvl.diagnose.scan import Seen, scan
-from ascend_ocrvl.diagnose.sources import HEAD, Broken, Source, expand, is_plain, pieces, raw
+from ascend_ocrvl.diagnose.sources import HEAD, Source, expand, is_plain, pieces, plain_pieces
 from ascend_ocrvl.host.facts import HostFacts
 
 __all__ = [
@@ -41,7 +41,7 @@ def diagnose_text(
     ``product`` and ``release`` exclude what cannot be there (None: nothing is excluded); ``facts`` of the host settle
     some questions that the text leaves open. ``name`` is the file name in the evidence.
     """
-    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return diagnose_stream([data], product=product, release=release, facts=facts, name=name)
 
 
@@ -91,23 +91,27 @@ def _read_source(seen: Seen, rules: Rules, source: Source, stdin: BinaryIO | Non
         return
     try:
         with source.path.open("rb", buffering=0) as stream:
-            head = stream.read(HEAD) if stream.seekable() else b""
-            if stream.seekable():
-                stream.seek(0)
-            if stream.seekable() and is_plain(head or b""):
-                scan(seen, rules, source.name, raw(stream), FileLines(source.path))
+            if not stream.seekable():
+                _read(seen, rules, source.name, stream, unread)
+                return
+            head = stream.read(HEAD)
+            stream.seek(0)
+            if is_plain(head):
+                chunks = plain_pieces(stream, _teller(source.name, unread))
+                scan(seen, rules, source.name, chunks, FileLines(source.path))
             else:
                 _read(seen, rules, source.name, stream, unread)
-    except (OSError, Broken) as e:
-        unread.append(Unread(source.name, getattr(e, "strerror", None) or str(e)))
+    except OSError as e:
+        unread.append(Unread(source.name, e.strerror or str(e)))
 
 
 def _read(seen: Seen, rules: Rules, name: str, stream: BinaryIO, unread: list[Unread]) -> None:
     lines = StreamLines()
-    try:
-        scan(seen, rules, name, lines.watch(pieces(stream)), lines)
-    except Broken as e:
-        unread.append(Unread(name, str(e)))
+    scan(seen, rules, name, lines.watch(pieces(stream, _teller(name, unread))), lines)
+
+
+def _teller(name: str, unread: list[Unread]) -> Callable[[str], None]:
+    return lambda why: unread.append(Unread(name, why))
 
 
 def _diagnosis(seen: Seen, unread: list[Unread], product: str | None, facts: HostFacts | None) -> Diagnosis:
@@ -125,7 +129,7 @@ class _Chunks(io.RawIOBase):
     def read(self, _size: int = -1) -> bytes:  # type: ignore[override]
         """The next chunk that holds something; nothing at the end."""
         for chunk in self._chunks:
-            data = chunk.encode("utf-8", "surrogateescape") if isinstance(chunk, str) else bytes(chunk)
+            data = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else bytes(chunk)
             if data:
                 return data
         return b""

@@ -36,7 +36,7 @@ class Place:
 
 @dataclass
 class Sighting:
-    """All that was seen of one failure or code."""
+    """All that was seen of one failure or code. ``groups`` has the words that its patterns caught."""
 
     first: Place
     last: Place
@@ -131,30 +131,26 @@ class _Reader:
         return True
 
     def _failure(
-        self,
-        failure: Failure,
-        found: re.Match[str],
-        line: Line,
-        at: Place,
-        span: tuple[int, int],
-        near: list[str],
+        self, failure: Failure, found: re.Match[str], line: Line, at: Place, span: tuple[int, int], near: list[str]
     ) -> bool:
         if any(compiled(p).search(line.text) for p in failure.not_line):
             return False
         sighting = self._seen.failures.get(failure.id)
-        wants_neighbours = bool(failure.near or failure.not_near)
-        if wants_neighbours:
+        groups = found.groupdict("")
+        if failure.near or failure.not_near:
             trials = self._seen.trials[failure.id] = self._seen.trials.get(failure.id, 0) + 1
-            if trials <= TRIALS and not self._fits(failure, near, line, span):
+            around = self._fits(failure, near, line, span) if trials <= TRIALS else None
+            if around is None and (trials <= TRIALS or sighting is None):
                 return False
-            if trials > TRIALS and sighting is None:
-                return False
+            groups |= around or {}
         if failure.severity == "noise":
             if len(self._seen.noise) < PLACES:
                 self._seen.noise.append(at)
             return True
         if sighting is None:
-            sighting = self._seen.failures[failure.id] = Sighting(at, at, found.groupdict(""))
+            sighting = self._seen.failures[failure.id] = Sighting(at, at, groups)
+        elif not any(sighting.groups.values()):
+            sighting.groups = groups  # the first line had no details
         self._add(sighting, line, at)
         if failure.candidates and sighting.count <= EVIDENCE:
             self._settle(failure, sighting, near, line, span)
@@ -170,8 +166,8 @@ class _Reader:
 
     def _evidence(self, line: Line, at: Place) -> Evidence:
         text = line.text.strip()
-        if len(text) > _LONGEST_EVIDENCE:
-            text = text[:_LONGEST_EVIDENCE] + " …"
+        if len(text) > 2 * _LONGEST_EVIDENCE:
+            text = f"{text[:_LONGEST_EVIDENCE]} … {text[-_LONGEST_EVIDENCE:]}"
         return Evidence(self._seen.names[self._source], self._lines.number(at.offset), text)
 
     def _neighbourhood(self, near: list[str], line: Line, span: tuple[int, int]) -> str:
@@ -181,11 +177,18 @@ class _Reader:
             near.append("\n".join([*before, line.text, *after]))
         return near[0]
 
-    def _fits(self, failure: Failure, near: list[str], line: Line, span: tuple[int, int]) -> bool:
+    def _fits(
+        self, failure: Failure, near: list[str], line: Line, span: tuple[int, int]
+    ) -> dict[str, str] | None:
+        """What the neighbourhood's patterns caught when the failure fits there; else None."""
         text = self._neighbourhood(near, line, span)
-        if not all(compiled(p).search(text) for p in failure.near):
-            return False
-        return not any(compiled(p).search(text) for p in failure.not_near)
+        groups: dict[str, str] = {}
+        for pattern in failure.near:
+            found = compiled(pattern).search(text)
+            if found is None:
+                return None
+            groups |= found.groupdict("")
+        return None if any(compiled(p).search(text) for p in failure.not_near) else groups
 
     def _settle(
         self, failure: Failure, sighting: Sighting, near: list[str], line: Line, span: tuple[int, int]

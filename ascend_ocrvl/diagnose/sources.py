@@ -9,7 +9,7 @@ import codecs
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,7 +36,7 @@ class Source:
     path: Path | None = None
 
 
-class Broken(Exception):
+class Broken(Exception):  # noqa: N818 - it ends a stream, and never leaves this room
     """The rest of an input cannot be read; what came before can."""
 
 
@@ -105,12 +105,23 @@ def _is_binary(head: bytes) -> bool:
     return _wide_encoding(head) is None
 
 
-def pieces(stream: BinaryIO) -> Iterator[bytes]:
+def pieces(stream: BinaryIO, broken: Callable[[str], None]) -> Iterator[bytes]:
     """What is in a stream, as bytes of UTF-8 or of whatever one-byte encoding it has.
 
-    Raises :class:`Broken`.
+    ``broken`` is told why, when the rest of it cannot be read.
     """
-    return transcoded(unpacked(raw(stream)))
+    try:
+        yield from transcoded(unpacked(raw(stream)))
+    except Broken as e:
+        broken(str(e))
+
+
+def plain_pieces(stream: BinaryIO, broken: Callable[[str], None]) -> Iterator[bytes]:
+    """As :func:`pieces`, of a file that is read as it is."""
+    try:
+        yield from raw(stream)
+    except Broken as e:
+        broken(str(e))
 
 
 def raw(stream: BinaryIO) -> Iterator[bytes]:

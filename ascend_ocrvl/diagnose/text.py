@@ -13,7 +13,8 @@ from dataclasses import dataclass
 MAX_LINE = 4096  # characters of a line that are looked at; longer ones are cut around what was found
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# Control characters, and those that turn the direction of writing: a log is shown on the reader's terminal.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 
 # Each takes one layer off the front of a line; they may come in any order and more than once.
@@ -53,8 +54,11 @@ class Line:
 
 
 def clean(raw: bytes) -> Line:
-    """The line that ``raw`` holds. Never raises: what cannot be decoded is replaced."""
-    text = decode(raw)
+    """The line that ``raw`` holds; of one that was written over, as progress bars are, what stands at the end.
+
+    Never raises: what cannot be decoded is replaced.
+    """
+    text = decode(raw.rstrip(b"\r\n").rpartition(b"\r")[2] if b"\r" in raw else raw)
     if text.startswith('{"'):
         text = _unwrap(text)
     if "\x1b" in text:
