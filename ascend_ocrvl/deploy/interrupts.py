@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from ascend_ocrvl.host.stop import current
+
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -39,7 +41,8 @@ def like_ctrl_c() -> Iterator[None]:
 def finish_first() -> Iterator[None]:
     """Within it the first Ctrl-C waits for the end of the block; a second one does not wait."""
     if not _here():
-        yield
+        with current().hold():  # in a thread of a fleet's work, where no signal comes
+            yield
         return
     waiting = False
 

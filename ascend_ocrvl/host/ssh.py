@@ -7,22 +7,21 @@ and a command that we gave up must not go on there. Output is read from the chan
 
 from __future__ import annotations
 
-import codecs
 import secrets
 import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ascend_ocrvl.errors import RequestError, UnreachableError
+from ascend_ocrvl.host.command import GRACE_S, Output, Sender, drive, remote_line
 from ascend_ocrvl.host.connection import HostKeys, VerifiedConnection, explain
 from ascend_ocrvl.host.transport import FEED_S, Result
 from ascend_ocrvl.secret import Secret
 
-GRACE_S = 15  # beyond the time-out on the host, until the host counts as gone
 CONNECT_S = 15
 SUDO_S = 30  # sudo on a host whose own name does not resolve waits 20 s for DNS
 
@@ -68,50 +67,19 @@ class SshTarget:
         return cls(host=host, user=user or None, port=int(port) if port else None, **more)
 
 
-@dataclass
-class _Output:
-    """The two streams of a command, read as they come. Lines before the marker are a banner, not output."""
-
-    marker: str
-    on_line: Callable[[str], None] | None
-    texts: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
-    last: float = field(default_factory=time.monotonic)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def read(self, name: str, recv: Callable[[int], bytes]) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        begun, pending = False, ""
-        while True:
-            data = recv(65536)
-            self.last = time.monotonic()
-            pending += decoder.decode(data, final=not data)
-            if not begun and self.marker in pending:
-                begun, pending = True, pending.split(self.marker + "\n", 1)[-1]
-            if begun:
-                whole, newline, pending = pending.rpartition("\n") if data else (pending, "", "")
-                self._take(name, whole + newline)
-            if not data:
-                if not begun and pending:
-                    self._take(name, pending)  # the command never began: what was said tells why
-                return
-
-    def _take(self, name: str, text: str) -> None:
-        if not text:
-            return
-        with self.lock:
-            self.texts[name].append(text)
-            if self.on_line is not None:
-                for line in text.splitlines():
-                    self.on_line(line)
-
-
 class SshTransport:
-    """One host over SSH. Connects on first use; safe to use from one thread at a time."""
+    """One host over SSH. Connects on first use; commands may run in several threads at once.
+
+    ``used`` counts the commands that were run: each is a round trip.
+    """
 
     def __init__(self, target: SshTarget) -> None:
         self.target = target
+        self.used = 0
         self._connection: VerifiedConnection | None = None
         self._sudo_words: tuple[str, ...] | None = None
+        self._opening = threading.Lock()
+        self._asking_sudo = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -161,11 +129,29 @@ class SshTransport:
                 f"{self.name}: {remote} cannot be written: {e}.", wanted="a folder that you may write"
             ) from e
 
+    def open(self) -> None:
+        """Log in, when that was not done yet. Raises `UnreachableError`."""
+        self._open()
+
+    def tunnel(self, address: str, port: int) -> Any:
+        """A channel to a TCP port that the host reaches.
+
+        Raises `OSError` when nothing listens there, or the host's sshd forwards nothing.
+        """
+        import paramiko
+
+        try:
+            return self._open().transport.open_channel(
+                "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S
+            )
+        except paramiko.SSHException as e:
+            raise ConnectionRefusedError(str(e)) from e
+
     def close(self) -> None:
         """End the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def __enter__(self) -> SshTransport:
         return self
@@ -174,31 +160,41 @@ class SshTransport:
         self.close()
 
     def _open(self) -> VerifiedConnection:
-        if self._connection is not None and self._connection.is_connected:
+        with self._opening:
+            if self._connection is None or not self._connection.is_connected:
+                self._connection = self._connect()
             return self._connection
+
+    def _connect(self) -> VerifiedConnection:
         import paramiko
         from fabric import Config
 
         t = self.target
         options: dict[str, Any] = {"banner_timeout": CONNECT_S, "auth_timeout": CONNECT_S}
-        if t.password is not None:
-            options["password"] = t.password.reveal()
         if t.key is not None:
             options["key_filename"] = str(Path(t.key).expanduser())
         config = Config(runtime_ssh_path=t.ssh_config) if t.ssh_config else Config()
         more: dict[str, Any] = {}
         if t.jump is not None:
-            more["gateway"] = VerifiedConnection(t.jump, host_keys=t.host_keys, config=config.clone())
+            # The key may open the jump host too; the password is for the host that was named alone.
+            more["gateway"] = VerifiedConnection(
+                t.jump, host_keys=t.host_keys, config=config.clone(), connect_timeout=CONNECT_S,
+                connect_kwargs=dict(options),
+            )  # fmt: skip
+        if t.password is not None:
+            options["password"] = t.password.reveal()
         connection = VerifiedConnection(
             t.host, user=t.user, port=t.port, host_keys=t.host_keys, config=config, connect_timeout=CONNECT_S,
             connect_kwargs=options, **more,
         )  # fmt: skip
+        opened = connection
         try:
-            connection.open()
+            for hop in _hops(connection):
+                opened = hop
+                hop.open()
         except (OSError, EOFError, paramiko.SSHException) as e:
             connection.close()
-            raise explain(e, t.host, connection.user, connection.port) from e
-        self._connection = connection
+            raise explain(e, opened.original_host, opened.user, opened.port) from e
         return connection
 
     def _become(self) -> tuple[tuple[str, ...], bytes]:
@@ -212,13 +208,14 @@ class SshTransport:
 
         Asked first, since a sudo that wants no password would leave the password for the command to read.
         """
-        if self._sudo_words is None:
-            free = self._execute(("sudo", "-n", "-k", "true"), (), SUDO_S, (), None)
-            if free.status == 0:
-                self._sudo_words = ("sudo", "-n", "-k", "--")
-            else:
-                self._sudo_words = self._sudo_with_password(free)
-        return self._sudo_words
+        with self._asking_sudo:
+            if self._sudo_words is None:
+                self._sudo_words = self._find_sudo()
+            return self._sudo_words
+
+    def _find_sudo(self) -> tuple[str, ...]:
+        free = self._execute(("sudo", "-n", "-k", "true"), (), SUDO_S, (), None)
+        return ("sudo", "-n", "-k", "--") if free.status == 0 else self._sudo_with_password(free)
 
     def _sudo_with_password(self, free: Result) -> tuple[str, ...]:
         secret = self.target.sudo_password or self.target.password
@@ -258,13 +255,18 @@ class SshTransport:
 
         start = time.monotonic()
         marker = f"begin-{secrets.token_hex(8)}"
-        output = _Output(marker, on_line)
+        output = Output(marker, on_line)
         connection = self._open()
+        self.used += 1
         try:
             channel = connection.transport.open_session(timeout=CONNECT_S)
-            channel.exec_command(_remote_line(words, sudo, timeout_s, marker))
-            sender = _Sender(channel, stdin)
-            status = _drive(channel, output, sender, start + timeout_s + GRACE_S)
+            channel.exec_command(remote_line(words, sudo, timeout_s, marker))
+            sender = Sender(channel, stdin)
+            try:
+                status = drive(channel, output, sender, start + timeout_s + GRACE_S)
+            except KeyboardInterrupt:
+                _end_there(connection, sudo, output.pid)
+                raise
         except (OSError, EOFError, paramiko.SSHException) as e:
             self.close()
             raise self._gone(words, str(e) or type(e).__name__) from e
@@ -289,58 +291,27 @@ class SshTransport:
         )
 
 
-def _remote_line(words: tuple[str, ...], sudo: tuple[str, ...], timeout_s: float, marker: str) -> str:
-    """The line for the remote shell: markers, then the command under ``timeout`` where the host has it."""
-    command = shlex.join(words)
-    limit = max(1, round(timeout_s))
-    bounded = (
-        f"if command -v timeout >/dev/null 2>&1; then exec timeout -k 5 {limit} {command}; "
-        f"else exec {command}; fi"
-    )
-    # sudo is outside: a user's `timeout` may not kill what root runs.
-    inner = shlex.join([*sudo, "sh", "-c", bounded]) if sudo else bounded
-    return f"printf '%s\\n' {marker}; printf '%s\\n' {marker} >&2; LC_ALL=C; export LC_ALL; {inner}"
+def _end_there(connection: VerifiedConnection, sudo: tuple[str, ...], pid: str) -> None:
+    """End a command on the host that is not waited for any longer, as far as that can be done.
 
+    sudo passes the signal on; with a password nobody is asked again, and the closed channel must do.
+    """
+    import paramiko
 
-class _Sender:
-    """Feeds a channel in a thread of its own. What the chunks raise is kept, and ends the command."""
-
-    def __init__(self, channel: Any, chunks: Iterable[bytes]) -> None:
-        self._channel = channel
-        self._chunks = iter(chunks)
-        self.failure: BaseException | None = None
-        self.thread = threading.Thread(target=self._send, daemon=True)
-
-    def _send(self) -> None:
-        while True:
-            try:
-                chunk = next(self._chunks, None)
-            except BaseException as e:
-                self.failure = e
-                self._channel.close()
-                return
-            try:
-                if chunk is None:
-                    self._channel.shutdown_write()
-                    return
-                self._channel.sendall(chunk)
-            except OSError:
-                return  # the command ended without reading all of it
-
-
-def _drive(channel: Any, output: _Output, sender: _Sender, deadline: float) -> int:
-    """Feed and read a channel to its end: exit status; -1 when the connection ended, -2 past the deadline."""
-    readers = [
-        threading.Thread(target=output.read, args=("stdout", channel.recv), daemon=True),
-        threading.Thread(target=output.read, args=("stderr", channel.recv_stderr), daemon=True),
-    ]
+    if not pid.isdigit() or "-S" in sudo:
+        return
     try:
-        for thread in (*readers, sender.thread):
-            thread.start()
-        if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
-            return -2
-        for thread in readers:
-            thread.join(timeout=GRACE_S)  # a child in the background may hold the streams open
-        return int(channel.recv_exit_status())
-    finally:
+        channel = connection.transport.open_session(timeout=1)
+        channel.exec_command(shlex.join([*sudo, "kill", "-TERM", pid]))
+        channel.status_event.wait(1)
         channel.close()
+    except (OSError, EOFError, paramiko.SSHException):
+        return  # the connection is gone, and with it what would read the command's output
+
+
+def _hops(connection: VerifiedConnection) -> list[Any]:
+    """The jump hosts on the way and the host itself, in the order in which they are opened."""
+    hops: list[Any] = [connection]
+    while isinstance(hops[0].gateway, VerifiedConnection):
+        hops.insert(0, hops[0].gateway)
+    return hops
