@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascend_ocrvl.deploy.failures import last_word
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.steps import Step
 from ascend_ocrvl.errors import ApplyError
@@ -143,6 +144,16 @@ def whole_length(header: str, header_length: int) -> int | None:
         return None
 
 
+def _make(path: str, hands: Hands) -> None:
+    result = hands.change("make cache folder", ("mkdir", "-p", path))
+    if not result.ok:
+        raise ApplyError(
+            f"The cache folder {path} is not to be seen, and cannot be made: {last_word(result.stderr)}",
+            wanted="a folder of the host that the container mounts for weights and compiled kernels",
+            remedy="--cache $HOME/.cache     names one that you may use",
+        )
+
+
 def folders_step(plan: Plan) -> Step:
     """The step that makes the cache folder, and refuses when another mount source is missing.
 
@@ -177,7 +188,7 @@ def folders_step(plan: Plan) -> Step:
     def act(hands: Hands) -> str:
         absent = lacking(hands)
         for path in absent:
-            hands.change("make cache folder", ("mkdir", "-p", path)).check(f"Making {path}")
+            _make(path, hands)
         made.extend(() if hands.dry else absent)
         return "made " + ", ".join(absent)
 

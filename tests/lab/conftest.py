@@ -8,7 +8,8 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 REGISTRY = "10.231.0.1"
+PROGRAM = str(Path(os.environ.get("LAB_PYTHON", "/usr/bin/python3")).with_name("ascend-ocrvl"))
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Host:
         )
         return [*enter, *become, "env", "-i", *set_env, *argv]
 
-    def run(self, *argv: str, stdin: str = "", timeout: float = 120) -> Done:
+    def run(self, *argv: str, stdin: str = "", timeout: float = 900) -> Done:
         """Run a command to its end."""
         done = subprocess.run(
             self.command(*argv), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
@@ -71,10 +73,31 @@ class Host:
         assert done.status == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def ocrvl(self, *argv: str, stdin: str = "", timeout: float = 120) -> Done:
+    def ocrvl(self, *argv: str, stdin: str = "", timeout: float = 900) -> Done:
         """Run ascend-ocrvl on the host."""
-        program = str(Path(os.environ["LAB_PYTHON"]).with_name("ascend-ocrvl"))
-        return self.run(program, *argv, stdin=stdin, timeout=timeout)
+        return self.run(PROGRAM, *argv, stdin=stdin, timeout=timeout)
+
+    def begin(self, *argv: str) -> subprocess.Popen[str]:
+        """Start ascend-ocrvl on the host, and do not wait for it."""
+        return subprocess.Popen(
+            self.command(PROGRAM, *argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def signal(self, name: str, words: str) -> None:
+        """Send a signal to the ascend-ocrvl on the host whose command line has these words."""
+        done = self.run("pkill", f"-{name}", "-f", f"{PROGRAM} {words}")
+        assert done.status == 0, done.stderr
+
+    def wait_for(self, what: str, test: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until something is so on the host."""
+        deadline = time.monotonic() + seconds
+        while not test():
+            assert time.monotonic() < deadline, f"{self.name}: {what} did not come"
+            time.sleep(0.1)
 
     def deploy(self, *argv: str, ok: bool = True) -> dict[str, Any]:
         """`deploy --json`, which must succeed unless ``ok`` is False; its document, with the exit status
@@ -156,25 +179,60 @@ def images(hosts: dict[str, Host]) -> None:
             hosts[name].sh(f"docker pull -q {reference}")
 
 
+CLEAN = """
+pkill -f lab-listener || true
+pkill -KILL -f ascend_ocrvl || true
+docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1 || true
+iptables -F OUTPUT
+rm -rf /var/lib/ascend-ocrvl /home/*/.local /run/lab-oci /tmp/* /root/.cache
+mkdir -p /root/.cache
+"""
+
+
 def _clean(host: Host) -> None:
-    host.sh(
-        "docker ps -aq | xargs -r docker rm -f >/dev/null 2>&1 || true; iptables -F OUTPUT; "
-        "rm -rf /var/lib/ascend-ocrvl /run/lab-oci /tmp/* /root/.cache/huggingface; mkdir -p /root/.cache"
-    )
+    # The script comes by stdin: pkill -f would find its own words on a command line.
+    done = host.run("sh", "-e", stdin=CLEAN)
+    assert done.status == 0, done.stderr
     host.env.clear()
+
+
+def _clean_host(hosts: dict[str, Host], name: str) -> Iterator[Host]:
+    _clean(hosts[name])
+    yield hosts[name]
+    _clean(hosts[name])
 
 
 @pytest.fixture
 def duo(hosts: dict[str, Host]) -> Iterator[Host]:
     """A host with four Atlas 300I Duo cards, empty before and after."""
-    _clean(hosts["duo"])
-    yield hosts["duo"]
-    _clean(hosts["duo"])
+    yield from _clean_host(hosts, "duo")
 
 
 @pytest.fixture
 def a2(hosts: dict[str, Host]) -> Iterator[Host]:
     """A host with one 910B4, empty before and after."""
-    _clean(hosts["a2"])
-    yield hosts["a2"]
-    _clean(hosts["a2"])
+    yield from _clean_host(hosts, "a2")
+
+
+@pytest.fixture
+def small(hosts: dict[str, Host]) -> Iterator[Host]:
+    """A Duo host whose engine has 8 MB of disk."""
+    yield from _clean_host(hosts, "small")
+
+
+@pytest.fixture
+def users(hosts: dict[str, Host]) -> Iterator[Host]:
+    """A Duo host with the accounts ops, dk (docker group) and guest."""
+    yield from _clean_host(hosts, "users")
+
+
+@pytest.fixture
+def bare(hosts: dict[str, Host]) -> Iterator[Host]:
+    """A Duo host without docker."""
+    yield from _clean_host(hosts, "bare")
+
+
+@pytest.fixture
+def plain(hosts: dict[str, Host]) -> Iterator[Host]:
+    """A machine without an NPU."""
+    yield from _clean_host(hosts, "plain")

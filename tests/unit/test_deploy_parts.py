@@ -68,7 +68,7 @@ def test_a_mirror_is_tried_when_the_registry_is_not_reached_and_the_image_gets_i
 
 PULL_FAILURES = [
     ("manifest for x not found: manifest unknown", 1, "has no image", "ascend-ocrvl products"),
-    ("unauthorized: access to the requested resource is not allowed", 3, "wants a login", "docker login quay.io"),
+    ("unauthorized: access to the resource is not allowed", 3, "wants a login", "docker login quay.io"),
     ("failed to register layer: write /x: no space left on device", 1, "is full", "docker system df"),
     ("dial tcp 1.2.3.4:443: connect: no route to host", 3, "does not reach", "docker save"),
     ("net/http: TLS handshake timeout", 3, "does not reach", "gunzip -c image.tar.gz | docker load"),
@@ -94,7 +94,7 @@ def test_every_way_in_which_a_pull_fails_has_its_own_cause_and_remedy(
 
 
 def test_an_image_for_another_processor_is_refused_and_a_pulled_one_removed() -> None:
-    """amd64 on an aarch64 host: the engine would only warn. What we pulled for nothing is taken away again."""
+    """amd64 on an aarch64 host: the engine would only warn. What was pulled for nothing goes again."""
     there = FakeHost(images={IMAGE: "linux/amd64"})
     with pytest.raises(ImageError, match="is for linux/amd64; the host is linux/arm64") as caught:
         fetch(there)
