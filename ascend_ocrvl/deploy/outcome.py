@@ -66,8 +66,9 @@ class Report:
         }
 
 
-def placed(services: Sequence[tuple[Service, str]]) -> tuple[Placed, ...]:
-    """Services with what was done to each."""
+def placed(services: Sequence[tuple[Service, str]], address: str = "127.0.0.1") -> tuple[Placed, ...]:
+    """Services with what was done to each. ``address``: under which the host is reached."""
     return tuple(
-        Placed(s.name, s.kind, move, endpoint(s), s.served_name, s.port, s.davinci) for s, move in services
+        Placed(s.name, s.kind, move, endpoint(s, address), s.served_name, s.port, s.davinci)
+        for s, move in services
     )

@@ -58,9 +58,11 @@ class Senses:
     sleep: Callable[[float], None] = time.sleep
 
 
-def endpoint(service: Service) -> str:
-    """The URL of a service, as seen from its own host."""
-    every = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared, not bound
+def endpoint(service: Service, address: str = "127.0.0.1") -> str:
+    """The URL of a service: as seen from its own host, or where its host has ``address``."""
+    reached = f"[{address}]" if ":" in address else address
+    local = "[::1]" if address == "127.0.0.1" else reached
+    every = {"0.0.0.0": reached, "": reached, "::": local}  # noqa: S104 - compared, not bound
     host = every.get(service.bind, f"[{service.bind}]" if ":" in service.bind else service.bind)
     return f"http://{host}:{service.port}"
 

@@ -28,5 +28,6 @@ class Request:
     out: Path | None = None  # folder for the acceptance report; None: in the state folder
     ready_timeout_s: float = READY_S
     dry_run: bool = False
+    action: str = "deploy"  # or rollback: for the history
     command: str = "ascend-ocrvl deploy"  # as typed, for lock and audit log
     take_cpu: Callable[[str], bool] = _refuse  # asked with what was found, when there is no NPU

@@ -42,10 +42,13 @@ class Site:
     probe: Callable[[Transport], HostFacts]
     arrange: Arrange
     acceptance: Acceptance
+    address: str = "127.0.0.1"  # under which the host is reached from where we are
+    # Asks in one round trip what the steps of an unchanged host will ask; None: every question by itself.
+    foresight: Callable[[Plan, HostFacts], None] | None = None
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """One deployment under way."""
 
     request: Request
@@ -55,35 +58,73 @@ class _Work:
     report: Report
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A host that was looked at and may be changed: nothing of it was changed so far."""
+
+    plan: Plan
+    spec: Spec
+    facts: HostFacts
+    arrangement: Arrangement | None  # None: in need of the lock
+
+
 def deploy(request: Request, site: Site, catalog: Catalog, narrator: Narrator) -> Report:
     """Deploy, and say what came of it.
 
     A failure is in the report (``error``), after everything begun was undone; Ctrl-C too. Neither is raised,
     so that the account of what was done is never lost.
     """
-    report = Report(site.transport.name)
-    journal = Journal(
-        site.transport, site.folder, f"{site.me.user}@{site.me.machine}", request.command, narrator.say
-    )
+    work = begin(request, site, catalog, narrator)
+    prepared = prepare(work)
+    if prepared is not None:
+        apply(work, prepared)
+    return work.report
+
+
+def begin(request: Request, site: Site, catalog: Catalog, narrator: Narrator) -> Work:
+    """A deployment that has not done anything yet."""
+    who = f"{site.me.user}@{site.me.machine}"
+    journal = Journal(site.transport, site.folder, who, request.command, narrator.say)
     hands = Hands(site.transport, narrator, request.dry_run, journal.action)
+    return Work(request, site, catalog, hands, Report(site.transport.name))
+
+
+def prepare(work: Work) -> Prepared | None:
+    """Look at the host, plan, and judge. None: the report says why it does not go on.
+
+    On a site with foresight the judgement is complete, and nothing was changed, not even locked.
+    """
+    with _accounted(work):
+        return _prepare(work)
+    return None
+
+
+def apply(work: Work, prepared: Prepared) -> None:
+    """Make the host as the plan says; what came of it is in the report."""
+    with _accounted(work):
+        _deploy(work, prepared)
+    request, report = work.request, work.report
+    if not request.dry_run and work.hands.commands:
+        site = work.site
+        who = f"{site.me.user}@{site.me.machine}"
+        plan = report.plan.digest if report.plan else None
+        entry = {"action": request.action, "outcome": report.outcome, "plan": plan}
+        Journal(site.transport, site.folder, who, request.command, work.hands.narrator.say).write(entry)
+
+
+@contextmanager
+def _accounted(work: Work) -> Iterator[None]:
+    report = work.report
     try:
         with like_ctrl_c():
-            _deploy(_Work(request, site, catalog, hands, report))
+            yield
     except KeyboardInterrupt:
         report.outcome = "interrupted"
     except OcrvlError as e:
         report.outcome, report.error = "failed", _with_undone(e, report)
-    if not request.dry_run and hands.commands:
-        entry = {
-            "action": "deploy",
-            "outcome": report.outcome,
-            "plan": report.plan.digest if report.plan else None,
-        }
-        journal.write(entry)
-    return report
 
 
-def _deploy(work: _Work) -> None:
+def _prepare(work: Work) -> Prepared:
     request, site, hands = work.request, work.site, work.hands
     with _stage("probe", f"Probe {site.transport.name}", work) as told:
         facts = site.probe(site.transport)
@@ -94,13 +135,34 @@ def _deploy(work: _Work) -> None:
         told.append(f"{plan.product}, {plan.release or plan.model}, plan {plan.digest[:12]}")
     for warning in plan.warnings:
         hands.narrator.say(f"  note: {warning}")
-    lock = held(site.transport, site.folder, site.me, hands.narrator.say)
-    with nullcontext() if request.dry_run else lock:
-        arrangement = site.arrange(plan, hands, work.catalog) if _can_look(plan, facts) else None
-        with _stage("preflight", "Preflight", work) as told:
-            told.append(_preflight(work, plan, spec, facts, arrangement))
-        arrangement = arrangement or site.arrange(plan, hands, work.catalog)
-        work.report.placed = placed(arrangement.moves)
+    if not site.foresight:
+        return Prepared(plan, spec, facts, None)
+    site.foresight(plan, facts)
+    arrangement = _judged(work, plan, spec, facts)
+    return Prepared(plan, spec, facts, arrangement)
+
+
+def _judged(work: Work, plan: Plan, spec: Spec, facts: HostFacts) -> Arrangement:
+    """What the plan means on the host as it is now, once preflight has let it pass."""
+    arrangement = work.site.arrange(plan, work.hands, work.catalog) if _can_look(plan, facts) else None
+    with _stage("preflight", "Preflight", work) as told:
+        told.append(_preflight(work, plan, spec, facts, arrangement))
+    return arrangement or work.site.arrange(plan, work.hands, work.catalog)
+
+
+def _deploy(work: Work, prepared: Prepared) -> None:
+    site, plan, arrangement = work.site, prepared.plan, prepared.arrangement
+    if arrangement is not None and (arrangement.unchanged or work.request.dry_run):
+        work.report.placed = placed(arrangement.moves, site.address)
+        _apply(work, plan, arrangement)  # nothing is to be changed: nobody is kept waiting
+        return
+    lock = held(site.transport, site.folder, site.me, work.hands.narrator.say)
+    with nullcontext() if work.request.dry_run else lock:
+        if arrangement is None:
+            arrangement = _judged(work, plan, prepared.spec, prepared.facts)
+        else:  # somebody else may have been at work since
+            arrangement = site.arrange(plan, work.hands, work.catalog)
+        work.report.placed = placed(arrangement.moves, site.address)
         _apply(work, plan, arrangement)
 
 
@@ -136,7 +198,7 @@ def _can_look(plan: Plan, facts: HostFacts) -> bool:
     return all(s.kind != "container" for s in plan.services) or facts.docker.server_version is not None
 
 
-def _preflight(work: _Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement: Arrangement | None) -> str:
+def _preflight(work: Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement: Arrangement | None) -> str:
     from ascend_ocrvl.preflight import gate, run_checks
 
     ignore = work.request.ignore
@@ -148,7 +210,7 @@ def _preflight(work: _Work, plan: Plan, spec: Spec, facts: HostFacts, arrangemen
     return _counted(findings)
 
 
-def _apply(work: _Work, plan: Plan, arrangement: Arrangement) -> None:
+def _apply(work: Work, plan: Plan, arrangement: Arrangement) -> None:
     request, site, report = work.request, work.site, work.report
     history = History(site.transport, site.folder, f"{site.me.user}@{site.me.machine}")
     steps = list(arrangement.steps)
@@ -191,7 +253,7 @@ def _with_undone(error: OcrvlError, report: Report) -> OcrvlError:
 
 
 @contextmanager
-def _stage(identity: str, title: str, work: _Work) -> Iterator[list[str]]:
+def _stage(identity: str, title: str, work: Work) -> Iterator[list[str]]:
     """A part of the work that gives a value instead of changing the host;
 
     it is told and recorded like a step.
