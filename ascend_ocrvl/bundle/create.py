@@ -77,7 +77,7 @@ def create(
     order: Order, catalog: Catalog, narrator: Narrator, *, now: Callable[[], datetime] | None = None
 ) -> Bundle:
     """Write the bundle. Raises an `OcrvlError`; then nothing is left behind."""
-    _check_path(order)
+    _check_order(order)
     hands = Hands(LocalTransport(), narrator)
     created = (now or _utc_now)().isoformat(timespec="seconds")
     load = _gather(order, catalog, hands)
@@ -94,7 +94,13 @@ def _utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _check_path(order: Order) -> None:
+def _check_order(order: Order) -> None:
+    """What can be known to be wrong before anything is looked at."""
+    given = {"image": order.image_archives, "weights": order.weights, "wheels": order.wheels}
+    for name in sorted(order.leave_out):
+        if given[name]:
+            option = "--image-archive" if name == "image" else f"--{name}"
+            raise RequestError(f"{option} and --no-{name} were given.", wanted="one of the two")
     path = order.path
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else "would be in a folder that is not there"
@@ -173,10 +179,10 @@ def _with_cann(
 
 def _weights(order: Order, plan: Plan, hands: Hands) -> tuple[WeightsFile, ...]:
     containers = any(s.kind == "container" for s in plan.services)
-    if order.weights is not None and (not containers or "weights" in order.leave_out):
+    if order.weights is not None and not containers:
         raise RequestError(
             f"--weights {order.weights} was given, and the bundle has no use for it.",
-            why="The engine of product cpu brings its own models." if not containers else "",
+            why="The engine of product cpu brings its own models.",
         )
     if not containers or "weights" in order.leave_out:
         return ()
