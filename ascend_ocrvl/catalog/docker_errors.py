@@ -1,4 +1,4 @@
-"""What failing engines, registries and servers say, and what it means: text → cause and remedy, as data."""
+"""What container engines and registries say when they fail, and what it means: cause and remedy, as data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ascend_ocrvl.catalog.files import parse, read
 from ascend_ocrvl.catalog.schema import FORBID, Standing
 from ascend_ocrvl.errors import CatalogError
 
-Where = Literal["pull", "engine", "server"]
+Where = Literal["pull", "engine"]
 
 
 @dataclass(frozen=True)

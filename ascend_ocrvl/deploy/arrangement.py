@@ -28,6 +28,7 @@ class Arrangement:
     after: tuple[Step, ...] = ()  # once the services have proved themselves
     own_ports: frozenset[int] = frozenset()  # on which what is kept or replaced listens now
     replaces: bool = False  # something that ran before is taken away for it
+    well: bool = False  # docker's own health check of every service passes
 
     @property
     def unchanged(self) -> bool:
@@ -57,7 +58,15 @@ def arrange_containers(plan: Plan, hands: Hands, catalog: Catalog) -> Arrangemen
         after=(tidy_step(layout),) if layout.older else (),
         own_ports=frozenset(port for c in old for port in c.ports),
         replaces=bool(layout.retired) or any(p.move == "replace" for p in layout.placements),
+        well=all(p.now is not None and p.now.health == "healthy" for p in layout.placements),
     )
+
+
+def settled_step(arrangement: Arrangement) -> Step:
+    """The step of a host on which everything is as it is to be."""
+    names = ", ".join(s.name for s, _ in arrangement.moves)
+    told = f"{names}: runs, of the same plan; docker's health check passes"
+    return Step("services", "Services", lambda _hands: told, lambda _hands: "")
 
 
 def words_for(plan: Plan, service: Service) -> Words:
@@ -68,7 +77,8 @@ def words_for(plan: Plan, service: Service) -> Words:
         "port": service.port,
         "platform": f"linux/{MACHINES.get(plan.arch or '', 'arm64')}",
         "registry": registry_of(service.image),
-        "weights": plan.weights or plan.model,
+        "product": plan.product,
+        "release": plan.release,
     }
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ascend_ocrvl.catalog.docker_errors import Match, find
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.steps import Step
 from ascend_ocrvl.errors import NotReadyError
 from ascend_ocrvl.plan.model import Service
+
+if TYPE_CHECKING:
+    from ascend_ocrvl.diagnose import LogFinding
 
 POLL_S = 1.0
 TAIL = 20  # log lines that are shown after a failure
@@ -67,7 +70,7 @@ def endpoint(service: Service, address: str = "127.0.0.1") -> str:
     return f"http://{host}:{service.port}"
 
 
-def ready_step(watched: Watched, senses: Senses, timeout_s: float, words: dict[str, object]) -> Step:
+def ready_step(watched: Watched, senses: Senses, timeout_s: float, words: Mapping[str, object]) -> Step:
     """The step that waits. What it waits for was begun by the step before it, which also takes it back."""
     service = watched.service
 
@@ -83,7 +86,7 @@ def ready_step(watched: Watched, senses: Senses, timeout_s: float, words: dict[s
 
 
 def wait_ready(
-    watched: Watched, senses: Senses, hands: Hands, timeout_s: float, words: dict[str, object]
+    watched: Watched, senses: Senses, hands: Hands, timeout_s: float, words: Mapping[str, object]
 ) -> str:
     """Wait; what was seen, in words. Raises `NotReadyError` as soon as it is known that it will not come."""
     service, url, start = watched.service, endpoint(watched.service), senses.now()
@@ -128,7 +131,7 @@ def served_names(text: str) -> list[str]:
         return []
 
 
-def _read(watched: Watched, senses: Senses, hands: Hands, words: dict[str, object]) -> None:
+def _read(watched: Watched, senses: Senses, hands: Hands, words: Mapping[str, object]) -> None:
     try:
         senses.read(endpoint(watched.service), watched.service.served_name)
     except NotReadyError as e:
@@ -147,39 +150,46 @@ def show_tail(watched: Watched, hands: Hands, lines: Sequence[str] | None = None
         hands.narrator.say(f"    {line}")
 
 
-def _ended(watched: Watched, life: Life, hands: Hands, words: dict[str, object]) -> NotReadyError:
+def _ended(watched: Watched, life: Life, hands: Hands, words: Mapping[str, object]) -> NotReadyError:
     lines = watched.tail(hands, SEARCHED)
     show_tail(watched, hands, lines)
-    match = find("\n".join(lines), "server", words)
-    line = match.line if match else likely_line(lines)
-    found = f"{watched.service.name} {life.detail} before it was ready" + (
-        f": {line}" if line else ", and said nothing."
-    )
-    return NotReadyError(found, **_cause(match, watched))
+    top = _diagnosed(lines, words)
+    line = top.evidence[0].text if top and top.evidence else likely_line(lines)
+    found = f"{watched.service.name} {life.detail} before it was ready"
+    return NotReadyError(found + (f": {line}" if line else ", and said nothing."), **_cause(top, watched))
 
 
 def _late(
-    watched: Watched, timeout_s: float, stage: str, hands: Hands, words: dict[str, object]
+    watched: Watched, timeout_s: float, stage: str, hands: Hands, words: Mapping[str, object]
 ) -> NotReadyError:
     lines = watched.tail(hands, SEARCHED)
     show_tail(watched, hands, lines)
-    match = find("\n".join(lines), "server", words)
-    error = NotReadyError(
-        f"{watched.service.name} is not ready after {timeout_s:g} s: {stage}.", **_cause(match, watched)
+    top = _diagnosed(lines, words)
+    found = f"{watched.service.name} is not ready after {timeout_s:g} s: {stage}."
+    if top is not None:
+        return NotReadyError(found, **_cause(top, watched))
+    return NotReadyError(
+        found,
+        why="It still lives, so it may only be slow: the first start fetches weights and compiles.",
+        remedy=f"--ready-timeout {timeout_s * 2:g}     waits longer",
     )
-    if match is None:
-        error.why = "It still lives, so it may only be slow: the first start fetches weights and compiles."
-        error.remedy = f"--ready-timeout {timeout_s * 2:g}     waits longer"
-    return error
 
 
-def _cause(match: Match | None, watched: Watched) -> dict[str, str]:
-    if match is None:
+def _diagnosed(lines: Sequence[str], words: Mapping[str, object]) -> LogFinding | None:
+    """What the log shows as the root of it, or None for a log that nobody knows."""
+    from ascend_ocrvl.diagnose import diagnose_text
+
+    product, release = (str(words[k]) if words.get(k) else None for k in ("product", "release"))
+    return diagnose_text("\n".join(lines), product=product, release=release).top
+
+
+def _cause(top: LogFinding | None, watched: Watched) -> dict[str, str]:
+    if top is None:
         return {"remedy": f"{watched.log_command}     was all that it said; the lines are above"}
     return {
-        "why": match.cause,
-        "remedy": match.remedy,
-        "see": f"{match.signature.source} ({match.signature.standing})",
+        "why": top.cause,
+        "remedy": "\n".join((top.remedy, *top.commands)),
+        "see": ", ".join(top.sources),
     }
 
 

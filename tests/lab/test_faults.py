@@ -158,9 +158,9 @@ def test_a_member_of_the_docker_group_deploys_without_root(users: Host) -> None:
 
 
 CRASHES = {
-    "memory": ("Free memory on device", "--memory-utilization"),
-    "driver": ("libascend_hal.so", "doctor --only mounts.sources"),
-    "held": ("ret is -8005", "npu-smi info"),
+    "memory": ("Free memory on device", "npu-smi info"),
+    "driver": ("libascend_hal.so", "/usr/local/Ascend/driver/lib64"),
+    "held": ("ret is -8005", "ascend-ocrvl doctor"),
     "unknown": ("KeyError: 'a cause that nobody has seen before'", "docker logs ascend-ocrvl-310p-0"),
 }
 

@@ -170,15 +170,15 @@ def test_a_container_that_ends_is_seen_at_once_and_its_cause_named(tmp_path: Pat
     """The last lines are told before the container is removed, and the likely cause with its remedy is the
     error.
     """
-    cause = "ValueError: Free memory on device (8.0/64.0 GiB) on startup is less than desired GPU memory"
-    log = f"INFO loading\n{cause}\n"
+    cause = "ValueError: Free memory on device (8.0/64.0 GiB) on startup is less than desired"
+    log = f"INFO loading\n{cause} GPU memory utilization (0.9, 57.6 GiB).\n"
     host, tale = FakeHost(dies={"BROKEN": log}), Tale()
     report = run(host, tmp_path, Request(replace(DUO, extra_env=(("BROKEN", "1"),)), verify=False), tale)
     assert report.error is not None
     assert report.error.found.startswith(
         "ascend-ocrvl-310p-0 ended with status 1 before it was ready: ValueError: Free"
     )
-    assert "--memory-utilization" in report.error.remedy
+    assert "npu-smi info" in report.error.remedy
     assert host.picture() == {}
     told = tale.said.index("    INFO loading")
     removed = next(i for i, line in enumerate(tale.said) if line.startswith("undone: Container"))
