@@ -32,6 +32,7 @@ class Container:
     command: tuple[str, ...]
     network: str
     published: tuple[tuple[str, int], ...]  # address and port on the host
+    health: str = ""  # what docker's own health check says: starting, healthy, unhealthy; "" without one
 
     @property
     def ours(self) -> bool:
@@ -145,6 +146,7 @@ def _container(document: dict[str, Any]) -> Container:
             for b in group or ()
             if str(b.get("HostPort", "")).isdigit()
         ),
+        health=(state.get("Health") or {}).get("Status", ""),
     )
 
 

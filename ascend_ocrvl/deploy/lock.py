@@ -1,8 +1,9 @@
 """One deployment at a time on a host: a lock that is a folder, made by ``mkdir``, with a file that says who
 holds it.
 
-A lock whose owner is known to be gone (its process has ended, or its machine was started anew since) is taken
-over, and that is told. Nobody else's lock is ever broken by us.
+While it is held, its file is touched again and again. A lock whose owner is known to be gone (its process has
+ended, or its machine was started anew since), or was not heard of for a while, is taken over, and that is
+told. No other lock is ever broken by us.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from ascend_ocrvl.deploy.interrupts import finish_first
 from ascend_ocrvl.deploy.journal import utc_now
-from ascend_ocrvl.errors import ApplyError, LockHeld
+from ascend_ocrvl.errors import ApplyError, LockHeld, UnreachableError
 from ascend_ocrvl.host.transport import Transport
 
 _HELD = 72  # our own word: the folder is there. What mkdir says of it is in the host's language
@@ -26,9 +28,20 @@ mkdir -p "$1" || exit 71
 mkdir "$1/lock" || {{ [ -d "$1/lock" ] && exit {_HELD}; exit 71; }}
 cat >"$1/lock/owner.json"
 """
-_READ = 'cat "$1/lock/owner.json"'
+# The owner, and on a line of its own for how many seconds nothing was heard of it: both by the host's clock.
+_READ = """
+cat "$1/lock/owner.json" || exit
+beat=$(stat -c %Y "$1/lock/owner.json") && echo && echo $(($(date +%s) - beat))
+"""
+_BEAT = '[ -f "$1/lock/owner.json" ] && touch "$1/lock/owner.json"'
+BEAT_S = 10.0
+STALE_S = 120.0  # twelve heartbeats that did not come: the owner is gone, or its network is
 _MOVE_AWAY = 'mv "$1/lock" "$1/lock.stale.$2" && rm -r "$1/lock.stale.$2"'  # of two that try, one succeeds
-_GIVE_BACK = 'rm -r "$1/lock"'
+_GIVE_BACK = """
+[ "$(cat "$1/lock/owner.json" 2>/dev/null)" = "$2" ] || exit 73
+rm -r "$1/lock"
+"""
+_NOT_OURS = 73  # taken over by somebody who thought that we are gone: theirs now
 
 
 @dataclass(frozen=True)
@@ -66,19 +79,45 @@ def held(
     Raises `LockHeld`, or `ApplyError` when the folder cannot be written.
     """
     _take(transport, folder, me, tell, gone or is_gone)
+    over = threading.Event()
+    threading.Thread(target=_beat, args=(transport, folder, over), daemon=True).start()
     try:
         yield
     finally:
+        over.set()
         with finish_first():
-            back = transport.run(("sh", "-c", _GIVE_BACK, "sh", folder), timeout_s=10)
-            if not back.ok:
-                tell(f"The lock {folder}/lock could not be given back: {back.stderr.strip()}")
+            _give_back(transport, folder, me, tell)
+
+
+def _beat(transport: Transport, folder: str, over: threading.Event) -> None:
+    """Show that we are alive, until it is over."""
+    while not over.wait(BEAT_S):
+        try:
+            transport.run(("sh", "-c", _BEAT, "sh", folder), timeout_s=BEAT_S)
+        except UnreachableError:
+            return  # the work itself finds that out, and says it
+
+
+def _give_back(transport: Transport, folder: str, me: Owner, tell: Callable[[str], None]) -> None:
+    try:
+        back = transport.run(("sh", "-c", _GIVE_BACK, "sh", folder, _line(me)), timeout_s=10)
+    except UnreachableError as e:  # what went wrong before says more; the lock goes stale by itself
+        tell(f"{e.found} The lock {folder}/lock stays behind, and counts as stale after {STALE_S:g} s.")
+        return
+    if back.status == _NOT_OURS:
+        tell(f"The lock {folder}/lock is no longer ours: somebody took it over.")
+    elif not back.ok:
+        tell(f"The lock {folder}/lock could not be given back: {back.stderr.strip()}")
+
+
+def _line(owner: Owner) -> str:
+    return json.dumps(asdict(owner))
 
 
 def _take(
     transport: Transport, folder: str, me: Owner, tell: Callable[[str], None], gone: Callable[[Owner], bool]
 ) -> None:
-    line = json.dumps(asdict(me)) + "\n"
+    line = _line(me) + "\n"
     for _attempt in range(2):
         with finish_first():
             taken = transport.run(("sh", "-c", _TAKE, "sh", folder), timeout_s=10, stdin=line)
@@ -90,23 +129,28 @@ def _take(
                 wanted="a folder for the lock, the audit log and the state of local services",
                 remedy="Run as root, or name another folder:  export ASCEND_OCRVL_STATE=DIR",
             )
-        owner = _owner(transport, folder)
-        if owner is None or not gone(owner):
+        owner, silent_s = _owner(transport, folder)
+        if owner is None or not (gone(owner) or silent_s > STALE_S):
             raise _held_by(owner, transport.name, folder)
+        told = "that process has ended" if gone(owner) else f"nothing was heard of it for {silent_s:.0f} s"
         tell(
-            f"The lock of {owner.user}, process {owner.pid}, since {owner.since} is stale: that process has "
-            f"ended."
+            f"The lock of {owner.user} on {owner.machine}, process {owner.pid}, since {owner.since} is "
+            f"stale: {told}."
         )
         transport.run(("sh", "-c", _MOVE_AWAY, "sh", folder, str(me.pid)), timeout_s=10)
-    raise _held_by(_owner(transport, folder), transport.name, folder)
+    raise _held_by(_owner(transport, folder)[0], transport.name, folder)
 
 
-def _owner(transport: Transport, folder: str) -> Owner | None:
+def _owner(transport: Transport, folder: str) -> tuple[Owner | None, float]:
+    """Who holds the lock, and for how many seconds nothing was heard of them."""
     read = transport.run(("sh", "-c", _READ, "sh", folder), timeout_s=10)
+    said, _, age = read.stdout.strip().rpartition("\n")
     try:
-        return Owner(**json.loads(read.stdout))
+        if not age.lstrip("-").isdigit():  # no stat on the host
+            return Owner(**json.loads(read.stdout)), 0.0
+        return Owner(**json.loads(said)), float(age)
     except (ValueError, TypeError):
-        return None
+        return None, 0.0
 
 
 def _held_by(owner: Owner | None, host: str, folder: str) -> LockHeld:

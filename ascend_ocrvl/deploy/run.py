@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.deploy.acceptance import Acceptance, accept_step
-from ascend_ocrvl.deploy.arrangement import Arrangement, words_for
+from ascend_ocrvl.deploy.arrangement import Arrangement, settled_step, words_for
 from ascend_ocrvl.deploy.fit import check_fit
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.history import History
@@ -21,7 +21,7 @@ from ascend_ocrvl.deploy.outcome import Report, placed
 from ascend_ocrvl.deploy.ready import Senses, ready_step
 from ascend_ocrvl.deploy.request import Request
 from ascend_ocrvl.deploy.steps import StepResult, run_steps
-from ascend_ocrvl.errors import AcceptanceFailed, OcrvlError, RequestError
+from ascend_ocrvl.errors import AcceptanceFailed, OcrvlError, RequestError, UnreachableError
 from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.host.transport import Transport
 from ascend_ocrvl.plan.model import Plan, Spec
@@ -109,7 +109,10 @@ def apply(work: Work, prepared: Prepared) -> None:
         who = f"{site.me.user}@{site.me.machine}"
         plan = report.plan.digest if report.plan else None
         entry = {"action": request.action, "outcome": report.outcome, "plan": plan}
-        Journal(site.transport, site.folder, who, request.command, work.hands.narrator.say).write(entry)
+        with suppress(UnreachableError):  # it is in the report already
+            Journal(site.transport, site.folder, who, request.command, work.hands.narrator.say).write(entry)
+            past = History(site.transport, site.folder, who)
+            past.note(request.action, report.outcome, report.plan, request.command)
 
 
 @contextmanager
@@ -213,20 +216,25 @@ def _preflight(work: Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement
 def _apply(work: Work, plan: Plan, arrangement: Arrangement) -> None:
     request, site, report = work.request, work.site, work.report
     history = History(site.transport, site.folder, f"{site.me.user}@{site.me.machine}")
-    steps = list(arrangement.steps)
-    for watched in arrangement.watched:
+    known = history.recall(plan.digest) if arrangement.unchanged else None
+    accepted = known is not None and known.get("accepted") is True
+    # What was seen to read before, did not change since and is healthy needs no more questions; this is how
+    # a host on which nothing is to be done costs two round trips.
+    settled = site.foresight is not None and known is not None and arrangement.well
+    steps = [settled_step(arrangement)] if settled else list(arrangement.steps)
+    for watched in () if settled else arrangement.watched:
         words = words_for(plan, watched.service)
         steps.append(ready_step(watched, site.senses, request.ready_timeout_s, words))
     if request.verify:
         services = [s for s, _ in arrangement.moves]
-        proven = arrangement.unchanged and history.accepted(plan.digest)
+        proven = arrangement.unchanged and accepted
         steps.append(accept_step(services, request.out, report, site.acceptance, proven=proven))
     steps += arrangement.after
     run_steps(steps, work.hands, report.record, keep=lambda e: _stays(e, arrangement))
     report.outcome = "unchanged" if arrangement.unchanged else "deployed"
     if request.dry_run:
         report.outcome = "dry-run"
-    elif not arrangement.unchanged or report.accepted is not None:
+    elif not arrangement.unchanged or (report.accepted is not None and report.accepted != accepted):
         history.keep(plan, accepted=report.accepted)
 
 
