@@ -41,10 +41,10 @@ def status(*, as_json: bool) -> int:
         elif rows:
             _table(rows)
         else:
-            click.echo(
-                "No service of ascend-ocrvl is on this host. `ascend-ocrvl deploy` starts one.", err=True
-            )
-    return ExitStatus.OK
+            click.echo("No service of ascend-ocrvl is to be seen on this host.", err=True)
+        for problem in search.problems:
+            desk.telling.say(f"note: containers cannot be seen. {problem.found}")
+    return ExitStatus.UNREACHABLE if search.problems and not rows else ExitStatus.OK
 
 
 @click.command()

@@ -119,8 +119,9 @@ class Teller:
 def teller(*, as_json: bool = False) -> Teller:
     """A teller for this process. With --json a dry run's commands are in the document, not on stdout."""
     import os
+    import sys
 
-    stream = click.get_text_stream("stderr")
+    stream = sys.stderr
     terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     colour = terminal and not os.environ.get("NO_COLOR")
     return Teller(stream, colour=colour, live=terminal, commands=_nowhere if as_json else click.echo)

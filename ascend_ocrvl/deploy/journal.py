@@ -6,6 +6,7 @@ It goes through the transport, so it lies on the host that was changed, wherever
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,14 @@ from ascend_ocrvl.host.transport import Transport
 
 FILE = "audit.jsonl"
 _APPEND = 'umask 022; mkdir -p "$1" && cat >>"$1/$2"'
+
+
+_SECRET = re.compile(r"(?i)[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)[A-Z0-9_]*=")
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """The words, with the values of variables left out whose names speak of secrets: many read this log."""
+    return [f"{m[0]}…" if (m := _SECRET.match(word)) else word for word in argv]
 
 
 def utc_now() -> str:
@@ -36,7 +45,7 @@ class Journal:
 
     def action(self, what: str, argv: Sequence[str], status: int) -> None:
         """A command that changed the host has ended."""
-        self.write({"action": what, "argv": shlex.join(argv), "status": status})
+        self.write({"action": what, "argv": shlex.join(without_secrets(argv)), "status": status})
 
     def write(self, entry: Mapping[str, object]) -> None:
         """Append an entry; time, user, tool version and command are added."""

@@ -76,7 +76,7 @@ class FakeHost:
         for prefix, (status, said) in self.fails.items():
             if " ".join(words).startswith(prefix):
                 return self._say(words, status, "", said, on_line)
-        answer = getattr(self, f"_{words[1]}")(words[2:])
+        answer = getattr(self, f"_{words[1].strip('-')}")(words[2:])
         status, out, said = answer if isinstance(answer, tuple) else (0, answer, "")
         return self._say(words, status, out, said, on_line)
 
@@ -103,6 +103,9 @@ class FakeHost:
         return LocalTransport().run(words, timeout_s=timeout_s, stdin=stdin)
 
     # -- the engine ------------------------------------------------------------------------------------
+
+    def _version(self, _words: tuple[str, ...]) -> str:
+        return "Docker version 28.2.2, build e6534b4\n"
 
     def _container(self, words: tuple[str, ...]) -> tuple[int, str, str]:
         there = [self.containers[n] for n in words[1:] if n in self.containers]
