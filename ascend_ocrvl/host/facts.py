@@ -37,10 +37,12 @@ class OsFacts:
     virtualization: str | None = None  # "none" on bare metal
     uptime_s: float | None = None
     boot_time_s: float | None = None  # seconds since the epoch
+    clock_s: float | None = None  # the host's clock when it was probed, seconds since the epoch
     glibc: str | None = None
     selinux: str | None = None  # Enforcing, Permissive, Disabled
     user: str | None = None
     uid: int | None = None
+    home: str | None = None
     groups: tuple[str, ...] = ()
     gids: tuple[int, ...] = ()
     cap_eff: str | None = None  # CapEff of /proc/self/status, hexadecimal

@@ -198,6 +198,7 @@ system() {
   printf 'uptime=%s\n' "${line%% *}"
   printf 'boot_time=%s\n' "$(awk '$1 == "btime" { print $2 }' proc/stat)"
   printf 'now=%s\n' "$(date +%s)"
+  [ -n "$root" ] || printf 'home=%s\n' "$HOME"
   printf 'user=%s\nuid=%s\ngids=%s\ngroups=%s\n' "$(id -un)" "$(id -u)" "$(id -G)" "$(id -Gn)"
   awk '/^(CapEff|Cpus_allowed_list):/ { sub(":", "=", $1); print $1 $2 }' proc/self/status
   printf 'glibc=%s\n' "$(getconf GNU_LIBC_VERSION)"
