@@ -114,6 +114,7 @@ def _run(suite: Suite, options: dict[str, Any]) -> Report:
 
 def _print(report: Report, suite: Suite, out: Path | None, *, as_json: bool) -> int:
     from ascend_ocrvl.cli.output import console, emit_json, note
+    from ascend_ocrvl.errors import ExitStatus
     from ascend_ocrvl.report.terminal import print_report
     from ascend_ocrvl.verify.outcome import exit_status
 
@@ -128,9 +129,12 @@ def _print(report: Report, suite: Suite, out: Path | None, *, as_json: bool) -> 
         print_report(report, console(stderr=False))
     for path in written:
         note(f"wrote {path}")
-    if not written and not as_json:
+    status = exit_status(report)
+    if status is ExitStatus.UNREACHABLE:
+        note(f"Nothing could be asked. Try:  curl -i --noproxy '*' {report.endpoint.url}/models")
+    elif not written and not as_json:
         note("Nothing was written. --out DIR keeps report.json, junit.xml and report.html.")
-    return int(exit_status(report))
+    return int(status)
 
 
 def _show(suite: Suite, cases: Any, *, as_json: bool) -> None:

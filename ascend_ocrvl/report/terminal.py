@@ -16,17 +16,18 @@ _MOST = 20  # cases that failed and are described in full; the rest is named
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print ``report``: groups, failures, the verdict last, where the eye is."""
+    """Print ``report``: groups, what failed and why, the verdict last, where the eye is."""
     from rich.text import Text
 
     console.print(_groups(report))
-    bad = [case for case in report.cases if case.outcome is not Outcome.PASS]
-    for case in bad[:_MOST]:
+    for problem, cases in _without_answer(report).items():
+        console.print(_unanswered(problem, cases))
+    failed = [case for case in report.cases if case.outcome is not Outcome.PASS and not case.problem]
+    for case in failed[:_MOST]:
         console.print(_failure(case))
-    if len(bad) > _MOST:
-        console.print(
-            Text(f"… and {len(bad) - _MOST} more: {', '.join(case.id for case in bad[_MOST:])}", "dim")
-        )
+    if len(failed) > _MOST:
+        rest = failed[_MOST:]
+        console.print(Text(f"… and {len(rest)} more: {', '.join(case.id for case in rest)}", "dim"))
     for line in _facts(report):
         console.print(line)
     word, style = _word(report)
@@ -97,15 +98,29 @@ def _rest(group: GroupSummary) -> str:
     return ", ".join(said)
 
 
+def _without_answer(report: Report) -> dict[str, list[CaseResult]]:
+    """Cases without an answer by their problem: a dead endpoint is one problem and not thirty."""
+    problems: dict[str, list[CaseResult]] = {}
+    for case in report.cases:
+        if case.problem:
+            problems.setdefault(case.problem, []).append(case)
+    return problems
+
+
+def _unanswered(problem: str, cases: list[CaseResult]) -> RenderableType:
+    from rich.text import Text
+
+    word, style = _MARK[Outcome.ERROR]
+    names = ", ".join(case.id for case in cases[:_MOST])
+    more = f" and {len(cases) - _MOST} more" if len(cases) > _MOST else ""
+    return Text.assemble("\n", (word, f"bold {style}"), f" {names}{more}\n  {visible(problem)}")
+
+
 def _failure(case: CaseResult) -> RenderableType:
     from rich.text import Text
 
     word, style = _MARK[case.outcome]
-    text = Text.assemble(
-        "\n", (word, f"bold {style}"), f" {case.id}", (f"  {case.title}" if case.title else "", "dim")
-    )
-    if case.problem:
-        text.append(f"\n  {visible(case.problem)}")
+    text = Text.assemble("\n", (word, f"bold {style}"), f" {case.id}", (f"  {visible(case.title)}", "dim"))
     for check in case.failed_checks:
         text.append(f"\n  {check.check}: ", "bold")
         text.append(visible(check.detail))

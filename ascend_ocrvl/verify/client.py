@@ -7,6 +7,8 @@ Faults of the network, of HTTP and of the body become values (`NoAnswer`), never
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -157,7 +159,21 @@ def _status_fault(status: int, body: str) -> NoAnswer:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason of an error: what the operating system or TLS said."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error).strip().rstrip(".") or type(error).__name__
+    """The innermost reason of an error: what the operating system, the name service or TLS said."""
+    inner = error
+    for _ in range(20):  # chains of exceptions can be circles
+        several: tuple[BaseException, ...] = getattr(
+            inner, "exceptions", ()
+        )  # one per address that was tried
+        following = several[0] if several else inner.__cause__ or inner.__context__
+        if following is None:
+            break
+        inner = following
+    if (
+        isinstance(inner, OSError)
+        and not isinstance(inner, ssl.SSLError)
+        and (number := inner.errno or 0) > 0
+    ):
+        return os.strerror(number)  # asyncio puts its own words around the system's
+    said = (inner.strerror if isinstance(inner, OSError) else None) or str(inner)
+    return said.strip().rstrip(".") or type(inner).__name__

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import BAD, EVIL, GONE, GOOD, report_of
 from rich.console import Console
@@ -122,6 +122,7 @@ def test_what_xml_cannot_say_is_spelt_out() -> None:
     assert "\\xfffe" in text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_can_be_an_answer_in_junit(text: str) -> None:
     """The document parses, and line ends apart it gives the text back."""
@@ -243,6 +244,7 @@ def test_differences_are_of_lines_and_of_characters() -> None:
 LINES = st.lists(st.text(alphabet="ab1, ", max_size=6), max_size=6).map("\n".join)
 
 
+@settings(deadline=None)
 @given(LINES, LINES)
 def test_a_comparison_loses_nothing(expected: str, text: str) -> None:
     """Both texts can be put together again from the rows, line by line and in order."""
@@ -257,6 +259,7 @@ def test_a_comparison_loses_nothing(expected: str, text: str) -> None:
     assert all(row.same == (row.expected == row.text) for row in rows)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_pieces_are_the_whole_lines(expected: str, text: str) -> None:
     """Cut, marked, and nothing is missing."""

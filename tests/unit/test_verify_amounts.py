@@ -6,7 +6,7 @@ import datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_ocrvl.verify.amounts import NumberStyle, decimals, leading_amount, read_amount, read_days
@@ -70,6 +70,7 @@ def test_what_is_no_amount_is_none(text: str, style: NumberStyle) -> None:
     assert read_amount(text, style) is None
 
 
+@settings(deadline=None)
 @given(
     cents=st.integers(min_value=-(10**12), max_value=10**12),
     style=st.sampled_from(list(NumberStyle)),
@@ -86,6 +87,7 @@ def test_every_amount_is_read_back_from_its_print(cents: int, style: NumberStyle
     assert decimals(printed, style) == 2
 
 
+@settings(deadline=None)
 @given(
     text=st.text(max_size=60),
     style=st.sampled_from(list(NumberStyle)),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_ocrvl.errors import RequestError
@@ -93,6 +93,7 @@ def test_addresses_of_this_machine_are_known(url: str, loopback: bool) -> None:
     assert read_endpoint(url).loopback is loopback
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_url_is_read_or_refused(text: str) -> None:
     """Never another exception, and what is read is stable."""
@@ -192,6 +193,7 @@ def test_nonsense_is_said_to_be_nonsense(text: str, said: str) -> None:
     assert said in read.detail
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.text(max_size=100),
