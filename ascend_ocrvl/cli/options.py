@@ -92,6 +92,27 @@ _PLAN_OPTIONS = (
         "--allow-known-bad", is_flag=True, help="Take a release that is known to fail on the product."
     ),
     click.option(
+        "--gateway",
+        type=click.Choice(["container", "host", "none"]),
+        help="nginx in front of the services: its image, the host's own, or none. "
+        "Default: container when there are several services.",
+    ),
+    click.option(
+        "--gateway-port", type=click.IntRange(1, 65535), help="Port of the gateway.  [default: 8080]"
+    ),
+    click.option("--gateway-image", metavar="REF", help="nginx image instead of the catalog's."),
+    click.option(
+        "--gateway-keys",
+        metavar="FILE",
+        help="File on the host, an API key on each line; others get 401.",
+    ),
+    click.option(
+        "--gateway-rate", type=float, metavar="N", help="Requests per second of one client address."
+    ),
+    click.option(
+        "--gateway-max-body", type=click.IntRange(1), metavar="MB", help="Largest request.  [default: 100]"
+    ),
+    click.option(
         "--env", "extra_env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="More environment."
     ),
     click.option("--arg", "extra_args", multiple=True, metavar="ARG", help="More arguments for the server."),

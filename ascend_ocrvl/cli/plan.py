@@ -87,6 +87,10 @@ def table(made: Plan) -> list[str]:
         chips = "+".join(map(str, s.davinci)) or "-"
         address = f"[{s.bind}]" if ":" in s.bind else s.bind
         rows.append((s.name, chips, f"{address}:{s.port}", s.image or " ".join(s.serve)))
+    if made.gateway is not None:
+        front = made.gateway
+        address = f"[{front.bind}]" if ":" in front.bind else front.bind
+        rows.append((front.name, "-", f"{address}:{front.port}", front.image or "the host's nginx"))
     widths = [max(len(r[i]) for r in rows) for i in range(3)]
     lines += ["  ".join((*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3])) for r in rows]
     assumed = [d for d in made.decisions if d.standing == "assumed"]

@@ -15,7 +15,7 @@ from ascend_ocrvl.plan import Plan
 
 
 @click.command()
-@click.argument("form", type=click.Choice(["docker", "script"]))
+@click.argument("form", type=click.Choice(["docker", "script", "nginx"]))
 @plan_options
 @click.option(
     "--facts", "facts_file", metavar="FILE", help="Facts of the host, as `probe` printed them. - is stdin."
@@ -41,7 +41,7 @@ def render(
     """Print a plan as commands: nothing but what can be pasted goes to stdout.
 
     docker: a `docker run` for each service; --engine makes it that of podman or nerdctl. script: deploy.sh
-    for a host without containers.
+    for a host without containers. nginx: nginx.conf of the gateway in front of several services.
     """
     if engine is not None and form != "docker":
         raise RequestError(
@@ -51,14 +51,30 @@ def render(
         )
     engine = engine or "docker"
     made = plan_from(options, facts_file, plan_file)
-    text = words.docker_text(made, engine) if form == "docker" else words.script_text(made)
-    warnings = (*words.engine_notes(made, engine), *made.warnings)
+    text = _text(form, made, engine)
+    warnings = (*words.engine_notes(made, engine), *_gateway_note(form, made), *made.warnings)
     if as_json:
         emit_json(document(form, made, text, engine, warnings))
         return
     for warning in warnings:
         note(f"warning: {warning}")
     click.echo(text, nl=False)
+
+
+def _text(form: str, made: Plan, engine: str) -> str:
+    if form == "docker":
+        return words.docker_text(made, engine)
+    return words.nginx_text(made) if form == "nginx" else words.script_text(made)
+
+
+def _gateway_note(form: str, made: Plan) -> tuple[str, ...]:
+    """The services alone are no endpoint: what is in front of them is another form."""
+    if made.gateway is None or form == "nginx":
+        return ()
+    return (
+        f"The gateway on port {made.gateway.port} is not among them: `ascend-ocrvl render nginx` with the "
+        "same options prints its configuration, and `ascend-ocrvl deploy` starts it.",
+    )
 
 
 def document(form: str, made: Plan, text: str, engine: str, warnings: tuple[str, ...]) -> dict[str, object]:

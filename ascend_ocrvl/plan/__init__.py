@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ascend_ocrvl.plan.model import Decision, HealthCheck, Mount, Plan, Service, Spec
+from ascend_ocrvl.plan.model import Decision, Gateway, HealthCheck, Mount, Plan, Service, Spec
 
 if TYPE_CHECKING:
     from ascend_ocrvl.plan.make import facts_digest, make_plan
 
-__all__ = ["Decision", "HealthCheck", "Mount", "Plan", "Service", "Spec", "facts_digest", "make_plan"]
+__all__ = [
+    "Decision",
+    "Gateway",
+    "HealthCheck",
+    "Mount",
+    "Plan",
+    "Service",
+    "Spec",
+    "facts_digest",
+    "make_plan",
+]
 
 
 def __getattr__(name: str) -> Any:

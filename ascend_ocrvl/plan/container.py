@@ -13,6 +13,7 @@ from ascend_ocrvl.plan.ground import Ground
 from ascend_ocrvl.plan.model import Decision, HealthCheck, Spec
 from ascend_ocrvl.plan.mounts import DRIVER
 
+LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the documented command publishes the port on every interface; a warning says so
 
 
@@ -36,10 +37,15 @@ def usual_port(catalog: Catalog) -> int:
     return int(number(catalog, "serve.port"))
 
 
-def choose_network(spec: Spec, hardware: Hardware, services: int, catalog: Catalog) -> Choice[Network]:
-    """The network of the container and the ports. Raises `PlanRefused` when the ports run over 65535."""
+def choose_network(
+    spec: Spec, hardware: Hardware, services: int, catalog: Catalog, *, fronted: bool = False
+) -> Choice[Network]:
+    """The network of the container and the ports. ``fronted``: behind a gateway, which takes the address.
+
+    Raises `PlanRefused` when the ports run over 65535.
+    """
     kind = spec.network or hardware.network
-    bind = address(spec.bind) if spec.bind else EVERYWHERE
+    bind = LOOPBACK if fronted else address(spec.bind) if spec.bind else EVERYWHERE
     usual = usual_port(catalog)
     port = spec.port or usual
     last = port + services - 1
@@ -60,7 +66,7 @@ def choose_network(spec: Spec, hardware: Hardware, services: int, catalog: Catal
             kind != hardware.network,
         ),
         _port_note(spec, port, last, usual),
-        _bind_note(spec, bind),
+        _fronted_note() if fronted else _bind_note(spec, bind),
     ]
     return Choice(Network(kind, bind, inner, port, usual), tuple(notes), _open(bind, port, last))
 
@@ -78,6 +84,11 @@ def _bind_note(spec: Spec, bind: str) -> Decision:
     if spec.bind is not None:
         return requested("args.--host", bind, "Asked for.", deviates=True)
     return Decision("args.--host", bind, reason, OURS, "derived", deviates=True)
+
+
+def _fronted_note() -> Decision:
+    reason = "The gateway is in front: only this host itself reaches a service past it."
+    return Decision("args.--host", LOOPBACK, reason, OURS, "derived", deviates=True)
 
 
 def _open(bind: str, port: int, last: int) -> tuple[str, ...]:

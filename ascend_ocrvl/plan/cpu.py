@@ -29,6 +29,12 @@ _MEANINGLESS = {
     "shm_size": "--shm-size",
     "eager": "--eager/--graph",
     "variant": "--variant",
+    "gateway": "--gateway",
+    "gateway_port": "--gateway-port",
+    "gateway_image": "--gateway-image",
+    "gateway_keys": "--gateway-keys",
+    "gateway_rate": "--gateway-rate",
+    "gateway_max_body": "--gateway-max-body",
 }
 
 

@@ -14,6 +14,7 @@ from ascend_ocrvl.plan.chips import SERVICE_LABEL, choose_chips, choose_devices
 from ascend_ocrvl.plan.choice import Choice, decisions_of, warnings_of
 from ascend_ocrvl.plan.container import Network, choose_health, choose_network, choose_shm, form_notes
 from ascend_ocrvl.plan.cpu import cpu_plan
+from ascend_ocrvl.plan.gateway import choose_gateway, wants_gateway
 from ascend_ocrvl.plan.model import Mount, Plan, Service, Spec
 from ascend_ocrvl.plan.mounts import choose_mounts, driver_folder
 from ascend_ocrvl.plan.product import choose_hardware, choose_product, look
@@ -46,7 +47,8 @@ def make_plan(spec: Spec, catalog: Catalog, facts: HostFacts | None = None) -> P
     board = choose_hardware(spec, product, seen)
     server = choose_server(wish, product, catalog, facts)
     places, reasons = _places(wish.spec, product, board.value.hardware, catalog, facts)
-    made: list[Choice[Any]] = [chosen, board, server, *reasons]
+    gateway = choose_gateway(wish.spec, tuple(p.port for p in places), catalog)
+    made: list[Choice[Any]] = [chosen, board, server, *reasons, gateway]
     plan = Plan(
         product=product.id,
         release=server.value.release,
@@ -59,6 +61,7 @@ def make_plan(spec: Spec, catalog: Catalog, facts: HostFacts | None = None) -> P
         warnings=warnings_of(made),
         variant=board.value.id,
         weights=wish.spec.weights,
+        gateway=gateway.value,
     )
     return _finished(plan, facts)
 
@@ -92,7 +95,8 @@ def _places(
     groups = choose_chips(spec, product, hardware, facts)
     devices = [choose_devices(group, hardware) for group in groups.value]
     mounts = choose_mounts(hardware, facts, spec.os_variant)
-    network = choose_network(spec, hardware, len(groups.value), catalog)
+    fronted = wants_gateway(spec, len(groups.value))
+    network = choose_network(spec, hardware, len(groups.value), catalog, fronted=fronted)
     shm = choose_shm(spec, hardware)
     form = form_notes(product, hardware)
     places = [

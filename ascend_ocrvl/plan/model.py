@@ -44,6 +44,14 @@ class Spec:
     extra_args: tuple[str, ...] = ()
     extra_env: tuple[tuple[str, str], ...] = ()
     variant: str | None = None  # board variant of a product, e.g. "rc" for the Atlas 200I Pro
+    gateway: str | None = (
+        None  # container, host (its own nginx) or none; None: when there are several services
+    )
+    gateway_port: int | None = None
+    gateway_image: str | None = None
+    gateway_keys: str | None = None  # file on the host with an API key on each line
+    gateway_rate: float | None = None  # requests per second of one client address
+    gateway_max_body: int | None = None  # MB
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,33 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Gateway:
+    """One endpoint in front of the services of a host: nginx, and how it treats requests."""
+
+    name: str
+    kind: str  # container, or host: the nginx that the host has
+    port: int
+    bind: str
+    image: str = ""
+    max_body_mb: int = 100
+    keys: str | None = None  # file on the host with an API key on each line; None: everybody may ask
+    rate: float | None = None  # requests per second of one client address; None: no limit
+    burst: int = 20  # requests beyond the rate that wait instead of being refused
+    answer_timeout_s: int = 610  # silence of a service after which its request is given up
+    connect_timeout_s: int = 5
+    idle_s: int = 2  # how long an idle connection to a service is kept
+    max_fails: int = 3  # failures within fail_timeout_s after which a service is left out for as long
+    fail_timeout_s: int = 5
+    workers: int = 2
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over its settings."""
+        text = json.dumps(values.plain(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that will run on one host."""
 
@@ -121,10 +156,21 @@ class Plan:
     variant: str | None = None
     weights: str | None = None
     facts_digest: str | None = None  # of the facts that the plan was made from
+    gateway: Gateway | None = None
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Every image that the host needs, each once; that of the gateway last."""
+        services = (s.image for s in self.services if s.image)
+        gateway = (self.gateway.image,) if self.gateway and self.gateway.image else ()
+        return tuple(dict.fromkeys((*services, *gateway)))
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what will run, not over the reasons: equal digests mean that nothing changes."""
+        """SHA-256 over the services, not over the reasons: equal digests mean that none of them changes.
+
+        The gateway has a digest of its own: another limit there must not restart the servers behind it.
+        """
         body = [values.plain(s) for s in self.services]
         for service in body:
             service["labels"] = [pair for pair in service["labels"] if not pair[0].endswith(".plan")]
@@ -133,7 +179,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as a JSON document (schema ``ascend-ocrvl/plan/1``)."""
-        return {**values.dump(self, SCHEMA), "digest": self.digest}
+        gateway = {"gateway_digest": self.gateway.digest} if self.gateway else {}
+        return {**values.dump(self, SCHEMA), "digest": self.digest, **gateway}
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the plan file") -> Plan:
@@ -146,16 +193,19 @@ class Plan:
             raise RequestError(
                 f"{origin} is not JSON: {e}.", wanted="what `ascend-ocrvl plan -o FILE` wrote"
             ) from e
-        digest = data.pop("digest", None) if isinstance(data, dict) else None
+        told = data if isinstance(data, dict) else {}
+        digest, front = told.pop("digest", None), told.pop("gateway_digest", None)
         plan = values.load(cls, data, SCHEMA, origin=origin)
-        if digest != plan.digest:
+        gives = plan.gateway.digest if plan.gateway else None
+        if (digest, front) != (plan.digest, gives):
+            wrong = (digest, plan.digest) if digest != plan.digest else (front, gives)
             raise RequestError(
-                f"{origin} was changed after it was written: its digest is {digest}, its content gives "
-                f"{plan.digest}.",
+                f"{origin} was changed after it was written: its digest is {wrong[0]}, its content gives "
+                f"{wrong[1]}.",
                 why="A plan is applied as it was reviewed.",
                 remedy="ascend-ocrvl plan … -o FILE, with the options that give what you want",
             )
         return plan
 
 
-__all__ = ["SCHEMA", "Decision", "HealthCheck", "Mount", "Plan", "Service", "Spec"]
+__all__ = ["SCHEMA", "Decision", "Gateway", "HealthCheck", "Mount", "Plan", "Service", "Spec"]

@@ -27,12 +27,16 @@ _PATTERNS = (
     ("shm_size", "--shm-size", _SIZE, "a size as docker takes it", "--shm-size 1g"),
     ("mirror", "--mirror", _MIRROR, "a registry prefix without https://", "--mirror quay.nju.edu.cn"),
     ("image", "--image", _IMAGE, "an image reference", "--image quay.io/ascend/vllm-ascend:v0.23.0-310p"),
+    ("gateway_image", "--gateway-image", _IMAGE, "an image reference", "--gateway-image nginx:1.30-alpine"),
+    ("gateway", "--gateway", "container|host|none", "container, host or none", "--gateway container"),
     ("bind", "--bind", _ADDRESS, "an address of the host", "--bind 127.0.0.1"),
 )
 _MINIMA = (
     ("max_model_len", "--max-model-len", "--max-model-len 16384"),
     ("max_num_seqs", "--max-num-seqs", "--max-num-seqs 8"),
     ("port", "--port", "--port 8000"),
+    ("gateway_port", "--gateway-port", "--gateway-port 8080"),
+    ("gateway_max_body", "--gateway-max-body", "--gateway-max-body 100"),
 )
 
 
@@ -44,11 +48,15 @@ def check(spec: Spec) -> None:
             raise _unusable(option, value, wanted, example)
     for field, option, example in _MINIMA:
         number = getattr(spec, field)
-        if number is not None and (number < 1 or (field == "port" and number > 65535)):
-            raise _unusable(option, number, "1 to 65535" if field == "port" else "1 or more", example)
+        is_port = field in ("port", "gateway_port")
+        if number is not None and (number < 1 or (is_port and number > 65535)):
+            raise _unusable(option, number, "1 to 65535" if is_port else "1 or more", example)
     share = spec.memory_utilization
     if share is not None and not 0 < share <= 1:
         raise _unusable("--memory-utilization", share, "above 0, at most 1", "--memory-utilization 0.9")
+    rate = spec.gateway_rate
+    if rate is not None and not 0.1 <= rate <= 1e6:  # nginx counts whole requests per second or minute
+        raise _unusable("--gateway-rate", rate, "requests per second, 0.1 or more", "--gateway-rate 10")
     _check_chips(spec)
     _check_texts(spec)
     if spec.image and spec.mirror:

@@ -36,6 +36,7 @@ def read_wish(spec: Spec) -> Wish:
         spec,
         weights=wellformed.folder(spec.weights, "--weights"),
         cache=wellformed.folder(spec.cache, "--cache"),
+        gateway_keys=wellformed.folder(spec.gateway_keys, "--gateway-keys"),
     )
     return _absorb(spec, flag_words.parse(spec.extra_args))
 

@@ -30,7 +30,8 @@ def test_plan_shows_services_assumptions_and_warnings() -> None:
     done = ocrvl("plan", "--product", "310p", "--npus", "0,1", "--release", "v0.22.1rc1")
     assert done.returncode == 0
     assert "quay.io/ascend/vllm-ascend:v0.22.1rc1-310p" in done.stdout
-    assert "0.0.0.0:8001" in done.stdout
+    assert "127.0.0.1:8001" in done.stdout
+    assert "0.0.0.0:8080" in done.stdout
     assert "Assumed" in done.stdout
     assert "every interface" in done.stdout
     assert done.stderr == ""
