@@ -188,7 +188,7 @@ def _server(gateway: Gateway) -> str:
         "        send_timeout 60s;",
         f"        client_max_body_size {gateway.max_body_mb}m;",
         "        client_body_buffer_size 1m;",
-        *(f"        error_page {code} {r.place};" for codes, r in refusals for code in codes),
+        *(f"        error_page {code} = {r.place};" for codes, r in refusals for code in codes),
         *_services(gateway),
         *_health(),
         "        location / {",
@@ -201,6 +201,7 @@ def _server(gateway: Gateway) -> str:
 
 
 def _services(gateway: Gateway) -> list[str]:
+    burst = f" burst={gateway.burst}" if gateway.burst else ""
     return [
         "        location /v1/ {",
         *(
@@ -208,7 +209,7 @@ def _services(gateway: Gateway) -> list[str]:
             if gateway.keys
             else []
         ),
-        *([f"            limit_req zone=clients burst={gateway.burst};"] if gateway.rate else []),
+        *([f"            limit_req zone=clients{burst};"] if gateway.rate else []),
         "            proxy_pass http://services;",
         "            proxy_http_version 1.1;",
         '            proxy_set_header Connection "";',
@@ -218,7 +219,8 @@ def _services(gateway: Gateway) -> list[str]:
         "            proxy_request_buffering on;",
         "            # Answers pass as they come: streams word by word.",
         "            proxy_buffering off;",
-        "            proxy_buffer_size 64k;",
+        "            proxy_buffer_size 16k;",
+        "            proxy_buffers 8 16k;",
         f"            proxy_connect_timeout {gateway.connect_timeout_s}s;",
         "            proxy_send_timeout 60s;",
         f"            proxy_read_timeout {gateway.answer_timeout_s}s;",
@@ -242,7 +244,7 @@ def _health() -> list[str]:
         f"            proxy_read_timeout {HEALTH_S}s;",
         "            proxy_next_upstream error timeout http_500 http_502 http_503 http_504;",
         "            proxy_intercept_errors on;",
-        "            error_page 500 502 503 504 @unhealthy;",
+        "            error_page 500 502 503 504 = @unhealthy;",
         "        }",
     ]
 
