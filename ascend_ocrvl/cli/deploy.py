@@ -7,17 +7,22 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ascend_ocrvl.cli.hosts import Where, host_options
 from ascend_ocrvl.cli.options import json_option, plan_options, read_text, spec_of
 from ascend_ocrvl.deploy.request import READY_S, Request
 from ascend_ocrvl.errors import ExitStatus, RequestError
 from ascend_ocrvl.plan.model import Plan, Spec
 
+if TYPE_CHECKING:
+    from ascend_ocrvl.deploy.run import Site
+
 
 @click.command()
+@host_options
 @plan_options
 @click.option(
     "--plan", "plan_file", metavar="FILE", help="A plan that `ascend-ocrvl plan -o` wrote, as it is."
@@ -35,6 +40,7 @@ from ascend_ocrvl.plan.model import Plan, Spec
 @click.option(
     "--dry-run", is_flag=True, help="Print the commands that would run, in order, and change nothing."
 )
+@click.option("--keep-going", is_flag=True, help="Change the hosts that can be changed, when others cannot.")
 @click.option("--yes", is_flag=True, help="Take the CPU engine, without a question, when there is no NPU.")
 @click.option("--no-verify", is_flag=True, help="Leave out the acceptance suite.")
 @click.option(
@@ -55,11 +61,13 @@ def deploy(
     bundle_file: Path | None,
     ignore: tuple[str, ...],
     dry_run: bool,
+    keep_going: bool,
     yes: bool,
     no_verify: bool,
     out: Path | None,
     ready_timeout: float,
     as_json: bool,
+    where: Where,
     **options: Any,
 ) -> int:
     """Start the service and prove that it reads.
@@ -87,13 +95,14 @@ def deploy(
         check_folder(out)
     telling = teller(as_json=as_json)
     command = shlex.join(["ascend-ocrvl", *_without_secrets(sys.argv[1:])])
-    site, spec = this_site(command), spec_of(options)
+    spec = spec_of(options)
+    dress: Callable[[Site], Site] = _as_it_is
     if bundle_file is not None:
         from ascend_ocrvl.bundle import arrange_from, open_bundle, wanted_of
 
         opened = open_bundle(bundle_file)
         spec, saved = wanted_of(opened, spec)
-        site = replace(site, arrange=arrange_from(opened, site.arrange))
+        dress = lambda site: replace(site, arrange=arrange_from(opened, site.arrange))  # noqa: E731 - one line
     request = Request(
         spec=spec,
         saved=saved,
@@ -105,9 +114,33 @@ def deploy(
         command=command,
         take_cpu=_asker(yes=yes, as_json=as_json, tell=telling.say),
     )
-    report = run(request, site, catalog.load(), telling)
+    if where.remote:
+        return _on_hosts(where, request, dress, keep_going=keep_going, as_json=as_json)
+    report = run(request, dress(this_site(command)), catalog.load(), telling)
     telling.close()
     return _show(report, as_json=as_json)
+
+
+def _as_it_is(site: Site) -> Site:
+    return site
+
+
+def _on_hosts(
+    where: Where, request: Request, dress: Callable[[Site], Site], *, keep_going: bool, as_json: bool
+) -> int:
+    from ascend_ocrvl import catalog
+    from ascend_ocrvl.cli import fleet
+    from ascend_ocrvl.fleet.deploy import Order
+
+    asked = replace(request, take_cpu=lambda _found: False)  # the CPU engine is for the host one sits at
+    return fleet.deploy(
+        where,
+        request.spec,
+        lambda narrator: Order(
+            asked, catalog.load(), narrator, keep_going, where.parallel, request.out, dress=dress
+        ),
+        as_json=as_json,
+    )
 
 
 def _saved(plan_file: str | None) -> Plan | None:

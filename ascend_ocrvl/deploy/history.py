@@ -19,6 +19,11 @@ _FORGET = 'rm -rf "$1/plans" "$1/services"; true'
 _PLACED = ("deployed", "unchanged")
 
 
+def read_words(folder: str, digest: str) -> tuple[str, ...]:
+    """The words that read what was kept of a plan."""
+    return ("sh", "-c", _READ, "sh", folder, digest)
+
+
 @dataclass(frozen=True)
 class Deed:
     """One line of a host's history."""
@@ -69,7 +74,7 @@ class History:
 
     def recall(self, digest: str) -> dict[str, Any] | None:
         """What was kept of a plan; None when nothing was, or it cannot be read."""
-        read = self.transport.run(("sh", "-c", _READ, "sh", self.folder, digest), timeout_s=10)
+        read = self.transport.run(read_words(self.folder, digest), timeout_s=10)
         try:
             entry = json.loads(read.stdout)
         except ValueError:

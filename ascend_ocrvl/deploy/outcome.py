@@ -34,7 +34,7 @@ class Report:
     """Filled while a deployment goes on, so that a failure finds what was done before it."""
 
     host: str
-    outcome: str = "failed"  # deployed, unchanged, dry-run, failed, interrupted
+    outcome: str = "failed"  # deployed, unchanged, dry-run, failed, interrupted, held back
     plan: Plan | None = None
     findings: tuple[Finding, ...] = ()
     placed: tuple[Placed, ...] = ()
@@ -42,6 +42,7 @@ class Report:
     report: str | None = None  # folder of the acceptance report
     accepted: bool | None = None  # None: no acceptance was run
     error: OcrvlError | None = None
+    notes: list[str] = field(default_factory=list)  # what was noticed of the host beside its checks
 
     def document(self) -> dict[str, Any]:
         """The JSON document (schema ``ascend-ocrvl/deploy/1``)."""
@@ -55,7 +56,7 @@ class Report:
             "release": plan.release if plan else None,
             "plan": plan.digest if plan else None,
             "services": values.plain(self.placed),
-            "warnings": list(plan.warnings) if plan else [],
+            "warnings": [*self.notes, *(plan.warnings if plan else ())],
             "findings": values.plain(worse),
             "steps": values.plain(self.record.steps),
             "report": self.report,

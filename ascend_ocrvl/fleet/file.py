@@ -28,7 +28,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ascend_ocrvl.errors import RequestError
+from ascend_ocrvl.catalog.schema import Catalog
+from ascend_ocrvl.errors import CatalogError, RequestError
 from ascend_ocrvl.host.ssh import SshTarget
 from ascend_ocrvl.plan.model import Spec
 
@@ -58,9 +59,20 @@ class Settings(BaseModel):
         default=None, description="davinci numbers, or all: a service on each."
     )
     port: int | None = Field(default=None, ge=1, le=65535, description="Port of the first service.")
+    gateway: Literal["container", "host", "none"] | None = Field(
+        default=None, description="nginx in front of the services: its image, the host's own, or none."
+    )
     gateway_port: int | None = Field(
         default=None, ge=1, le=65535, description="Port of the host's one endpoint."
     )
+    gateway_image: str | None = Field(default=None, description="nginx image instead of the catalog's.")
+    gateway_keys: str | None = Field(
+        default=None, description="File on the host with an API key on each line."
+    )
+    gateway_rate: float | None = Field(
+        default=None, gt=0, description="Requests per second of one client address."
+    )
+    gateway_max_body: int | None = Field(default=None, ge=1, description="Largest request in MB.")
     bind: str | None = Field(default=None, description="Address to listen on.")
     network: Literal["host", "bridge"] | None = None
     profile: Literal["throughput", "latency"] | None = None
@@ -171,8 +183,11 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
 
 
-def parse_fleet(text: str, *, origin: str = "the fleet file") -> Fleet:
-    """The fleet that the text of a file describes. Raises `RequestError` with every problem and its line."""
+def parse_fleet(text: str, *, origin: str = "the fleet file", catalog: Catalog | None = None) -> Fleet:
+    """The fleet that the text of a file describes. Raises `RequestError` with every problem and its line.
+
+    With a catalog, names that it does not know are problems too.
+    """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
@@ -188,6 +203,8 @@ def parse_fleet(text: str, *, origin: str = "the fleet file") -> Fleet:
             f"{origin} has no `hosts`.", wanted="a list of hosts", remedy="hosts:\n  - root@npu1"
         )
     problems = [*_duplicate_keys(node), *_conflicts(data, node)]
+    if catalog is not None:
+        problems += _unknown_names(data, node, catalog)
     file: FleetFile | None = None
     try:
         file = FleetFile.model_validate(data)
@@ -290,6 +307,34 @@ def _duplicate_keys(node: yaml.Node | None) -> Iterator[_Problem]:
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield from _duplicate_keys(value)
+
+
+def _unknown_names(data: dict[str, Any], node: yaml.Node | None, catalog: Catalog) -> Iterator[_Problem]:
+    """Releases and models that the catalog does not know; products are known to the file itself."""
+    from ascend_ocrvl import catalog as known
+
+    places: list[list[Any]] = [["defaults"]]
+    places += [["groups", name] for name in _keys(data.get("groups"))]
+    hosts = data.get("hosts")
+    places += [["hosts", i] for i in range(len(hosts) if isinstance(hosts, list) else 0)]
+    for place in places:
+        settings: Any = data
+        for part in place:
+            settings = settings[part] if part in _keys(settings) or isinstance(settings, list) else None
+        for key, find in (("release", known.release), ("model", known.model)):
+            value = settings.get(key) if isinstance(settings, dict) else None
+            if not isinstance(value, str):
+                continue  # of another type: reported where it is validated
+            try:
+                find(catalog, value)
+            except CatalogError as e:
+                where = ".".join(map(str, [*place, key]))
+                hint = f" ({e.wanted})" if e.wanted else ""
+                yield _line(node, [*place, key]), f"{where}: {e.found}{hint}"
+
+
+def _keys(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, dict) else []
 
 
 def _conflicts(data: dict[str, Any], node: yaml.Node | None) -> Iterator[_Problem]:

@@ -19,6 +19,7 @@ from typing import Any
 from ascend_ocrvl.errors import RequestError, UnreachableError
 from ascend_ocrvl.host.command import GRACE_S, Output, Sender, drive, remote_line
 from ascend_ocrvl.host.connection import HostKeys, VerifiedConnection, explain
+from ascend_ocrvl.host.stop import current
 from ascend_ocrvl.host.transport import FEED_S, Result
 from ascend_ocrvl.secret import Secret
 
@@ -80,6 +81,7 @@ class SshTransport:
         self._sudo_words: tuple[str, ...] | None = None
         self._opening = threading.Lock()
         self._asking_sudo = threading.Lock()
+        self._known: dict[tuple[str, ...], Result] = {}
 
     @property
     def name(self) -> str:
@@ -95,6 +97,9 @@ class SshTransport:
         on_line: Callable[[str], None] | None = None,
     ) -> Result:
         """Run a command on the host; see `Transport`. Raises `UnreachableError` when the host is gone."""
+        current().check()
+        if (known := self._recall(tuple(argv), ask=stdin is None and on_line is None)) is not None:
+            return known
         sudo, prefix = self._become()
         return self._execute(tuple(argv), sudo, timeout_s, [prefix + (stdin or "").encode()], on_line)
 
@@ -105,6 +110,7 @@ class SshTransport:
         """
         from itertools import chain
 
+        self._recall((), ask=False)
         sudo, prefix = self._become()
         return self._execute(tuple(argv), sudo, timeout_s, chain([prefix], chunks), None)
 
@@ -128,6 +134,24 @@ class SshTransport:
             raise UnreachableError(
                 f"{self.name}: {remote} cannot be written: {e}.", wanted="a folder that you may write"
             ) from e
+
+    def remember(self, results: Iterable[Result]) -> None:
+        """Keep answers to questions that will be asked: each is given once, to whoever asks in its words.
+
+        A command that was not foreseen may change something, and drops them all.
+        """
+        self._known = {r.argv: r for r in results}
+
+    def _recall(self, argv: tuple[str, ...], *, ask: bool) -> Result | None:
+        answer = self._known.pop(argv, None) if ask else None
+        if answer is None:
+            self._known = {}
+        return answer
+
+    @property
+    def address(self) -> str:
+        """Name or address of the host, as the ssh configuration resolves it; as it was named before login."""
+        return self.target.host if self._connection is None else str(self._connection.host)
 
     def open(self) -> None:
         """Log in, when that was not done yet. Raises `UnreachableError`."""
