@@ -116,17 +116,16 @@ def remove(*, name: str | None, everything: bool, yes: bool, dry_run: bool, as_j
         one.kind.remove(desk.hands, one.deployed)
         return "removed"
 
-    def agree(names: list[str]) -> None:
+    def agree(names: list[str]) -> bool:
         if yes or dry_run:
-            return
+            return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise RequestError(
                 f"{', '.join(names)} would be removed, and nobody can be asked.",
                 wanted="a terminal, or --yes",
                 remedy=shlex.join(["ascend-ocrvl", "remove", *([name] if name else []), "--yes"]),
             )
-        if not click.confirm(f"Remove {', '.join(names)}?", default=False, err=True):
-            raise click.Abort
+        return click.confirm(f"Remove {', '.join(names)}?", default=False, err=True)
 
     return _change("remove", name, act, agree=agree, everything=everything, dry_run=dry_run, as_json=as_json)
 
@@ -166,7 +165,7 @@ def _change(
     name: str | None,
     act: Callable[[_Desk, Found], str],
     *,
-    agree: Callable[[list[str]], None] = lambda _names: None,
+    agree: Callable[[list[str]], bool] = lambda _names: True,
     everything: bool = False,
     dry_run: bool,
     as_json: bool,
@@ -181,7 +180,9 @@ def _change(
         site = desk.site
         search = desk.search()
         chosen = list(search.found) if everything else [pick(search, name, verb=verb)]
-        agree([one.name for one in chosen])
+        if not agree([one.name for one in chosen]):
+            click.echo("Nothing was changed.", err=True)
+            return ExitStatus.OK
         lock = held(site.transport, site.folder, site.me, desk.telling.say)
         with nullcontext() if dry_run else lock:
             done = [(one.name, act(desk, one)) for one in chosen]

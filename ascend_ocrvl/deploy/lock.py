@@ -78,15 +78,18 @@ def held(
 
     Raises `LockHeld`, or `ApplyError` when the folder cannot be written.
     """
-    _take(transport, folder, me, tell, gone or is_gone)
-    over = threading.Event()
-    threading.Thread(target=_beat, args=(transport, folder, over), daemon=True).start()
+    taken, over = False, threading.Event()
     try:
+        with finish_first():  # a Ctrl-C while we take it is obeyed when we know that we have it
+            _take(transport, folder, me, tell, gone or is_gone)
+            taken = True
+        threading.Thread(target=_beat, args=(transport, folder, over), daemon=True).start()
         yield
     finally:
         over.set()
-        with finish_first():
-            _give_back(transport, folder, me, tell)
+        if taken:
+            with finish_first():
+                _give_back(transport, folder, me, tell)
 
 
 def _beat(transport: Transport, folder: str, over: threading.Event) -> None:
@@ -119,8 +122,7 @@ def _take(
 ) -> None:
     line = _line(me) + "\n"
     for _attempt in range(2):
-        with finish_first():
-            taken = transport.run(("sh", "-c", _TAKE, "sh", folder), timeout_s=10, stdin=line)
+        taken = transport.run(("sh", "-c", _TAKE, "sh", folder), timeout_s=10, stdin=line)
         if taken.ok:
             return
         if taken.status != _HELD:

@@ -25,7 +25,7 @@ from ascend_ocrvl.errors import AcceptanceFailed, OcrvlError, RequestError, Unre
 from ascend_ocrvl.host.facts import HostFacts
 from ascend_ocrvl.host.transport import Transport
 from ascend_ocrvl.plan.model import Plan, Spec
-from ascend_ocrvl.preflight.finding import Finding
+from ascend_ocrvl.preflight.finding import Finding, Outcome
 
 NO_NPU = "This host has no Ascend NPU: no PCI device, no /dev/davinciN, no driver."
 Arrange = Callable[[Plan, Hands, Catalog], Arrangement]
@@ -209,6 +209,10 @@ def _preflight(work: Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement
     findings = run_checks(facts, work.catalog, plan, spec, ignore=ignore, own_ports=own_ports)
     work.report.findings = findings
     if arrangement is None or not arrangement.unchanged:  # what runs and stays needs no leave to run
+        for finding in findings:
+            if finding.outcome is Outcome.WARN:
+                word = "overruled" if finding.ignored else "warning"
+                work.hands.narrator.say(f"  {word}: {finding.check}: {finding.found}")
         gate(findings, spec=spec)
     return _counted(findings)
 
