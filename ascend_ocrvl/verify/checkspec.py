@@ -7,6 +7,7 @@ as body is short for the one thing that a check of that kind has a list of.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ascend_ocrvl.verify.checks.equations import parse_equation
@@ -28,7 +29,7 @@ from ascend_ocrvl.verify.suite import (
 )
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 # kind → (the value, what a bare list means, what must not be missing)
 KINDS: dict[str, tuple[type[Check], str, str]] = {
@@ -91,7 +92,7 @@ def _field(name: object, body: object, problems: list[str]) -> Field | None:
 def _build(cls: type[Any], body: dict[Any, Any], where: str, problems: list[str]) -> Any:
     import dataclasses
 
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     known = {f.name for f in dataclasses.fields(cls)}
     unknown = [str(key) for key in body if key not in known]
@@ -103,10 +104,18 @@ def _build(cls: type[Any], body: dict[Any, Any], where: str, problems: list[str]
     if cls is FieldsCheck:  # its fields are values already
         return FieldsCheck(**body)
     try:
-        return TypeAdapter(cls).validate_python(body)
+        return _adapters()[cls].validate_python(body)
     except ValidationError as e:
         problems.extend(sayings(e, lambda place: ".".join([where, *map(str, place)])))
         return None
+
+
+@cache  # schemas take longer to build than a suite to read
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    from pydantic import TypeAdapter
+
+    kinds = [cls for cls, _, _ in KINDS.values() if cls is not FieldsCheck]
+    return {cls: TypeAdapter(cls) for cls in (*kinds, Amount, Amounts, Day)}
 
 
 def _sound(check: Check, problems: list[str]) -> bool:

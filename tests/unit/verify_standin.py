@@ -20,6 +20,7 @@ from typing import Any
 from ascend_ocrvl.verify import Suite, load_suite
 
 Body = dict[str, Any]
+RECEIPTS = load_suite("receipts")
 
 
 @dataclass
@@ -76,7 +77,7 @@ def standin(
     """
     truth = {
         hashlib.sha256(case.picture.read_bytes()).hexdigest(): case.expected.rstrip("\n")
-        for case in (suite or load_suite("receipts")).cases
+        for case in (suite or RECEIPTS).cases
     }
     state = Standin(
         "", answer or (lambda text, _: completion(text)), models or model_list("PaddleOCR-VL-0.9B")
