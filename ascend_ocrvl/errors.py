@@ -39,13 +39,15 @@ class ExitStatus(IntEnum):
 class OcrvlError(Exception):
     """Base of all errors that are meant for the user.
 
-    ``found`` is a full sentence. ``wanted``, ``why`` and ``see`` may be empty; ``remedy`` is what to type or do
-    next, one command or sentence per line.
+    ``found`` is a full sentence. ``wanted``, ``why`` and ``see`` may be empty; ``remedy`` is what to type or
+    do next, one command or sentence per line.
     """
 
     status = ExitStatus.BUG
 
-    def __init__(self, found: str, *, wanted: str = "", why: str = "", remedy: str = "", see: str = "") -> None:
+    def __init__(
+        self, found: str, *, wanted: str = "", why: str = "", remedy: str = "", see: str = ""
+    ) -> None:
         super().__init__(found)
         self.found = found
         self.wanted = wanted
@@ -69,8 +71,16 @@ class OcrvlError(Exception):
     def lines(self) -> list[str]:
         """The error as plain text lines: found first, remedy last."""
         out = [self.found]
-        for label, text in (("wanted", self.wanted), ("why", self.why), ("fix", self.remedy), ("see", self.see)):
-            out += [f"{label + ':':8}{line}" if i == 0 else f"{'':8}{line}" for i, line in enumerate(text.splitlines())]
+        for label, text in (
+            ("wanted", self.wanted),
+            ("why", self.why),
+            ("fix", self.remedy),
+            ("see", self.see),
+        ):
+            out += [
+                f"{label + ':':8}{line}" if i == 0 else f"{'':8}{line}"
+                for i, line in enumerate(text.splitlines())
+            ]
         return out
 
 

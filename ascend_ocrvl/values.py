@@ -1,7 +1,7 @@
 """Saving values and reading them back: frozen dataclasses to versioned JSON and again.
 
-A value that is saved carries ``"schema": "ascend-ocrvl/<name>/<version>"``, so that a file of the wrong kind, or of
-a later version, is refused with a sentence instead of a traceback.
+A value that is saved carries ``"schema": "ascend-ocrvl/<name>/<version>"``, so that a file of the wrong kind,
+or of a later version, is refused with a sentence instead of a traceback.
 """
 
 from __future__ import annotations
@@ -67,5 +67,7 @@ def load_json(cls: type[T], text: str, schema: str, *, origin: str = "the docume
     try:
         data = json.loads(text)
     except ValueError as e:
-        raise RequestError(f"{origin} is not JSON: {e}.", wanted=f"JSON of schema ascend-ocrvl/{schema}") from e
+        raise RequestError(
+            f"{origin} is not JSON: {e}.", wanted=f"JSON of schema ascend-ocrvl/{schema}"
+        ) from e
     return load(cls, data, schema, origin=origin)
