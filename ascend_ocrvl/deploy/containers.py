@@ -119,9 +119,15 @@ def parse_inspect(text: str) -> tuple[Container, ...]:
         documents = json.loads(text)
     except ValueError:
         return ()
-    return (
-        tuple(_container(d) for d in documents if isinstance(d, dict)) if isinstance(documents, list) else ()
-    )
+    found = (_container_or_none(d) for d in documents) if isinstance(documents, list) else ()
+    return tuple(c for c in found if c is not None)
+
+
+def _container_or_none(document: Any) -> Container | None:
+    try:
+        return _container(document)
+    except (AttributeError, TypeError, KeyError, ValueError):
+        return None  # no engine prints this
 
 
 def _container(document: dict[str, Any]) -> Container:
