@@ -143,6 +143,6 @@ class HostNarrator:
 
 def board(names: tuple[str, ...]) -> Board:
     """The board of this process."""
-    stream = click.get_text_stream("stderr")
+    stream = click.utils.get_text_stream("stderr")
     terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     return Board(stream, names, live=terminal, colour=terminal and not os.environ.get("NO_COLOR"))

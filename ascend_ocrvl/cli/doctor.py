@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any
 
 import click
 
+from ascend_ocrvl.cli.hosts import Where, host_options
 from ascend_ocrvl.cli.options import json_option, plan_options, spec_of
-from ascend_ocrvl.errors import ExitStatus
-
-SCHEMA = "ascend-ocrvl/doctor/1"
+from ascend_ocrvl.errors import ExitStatus, RequestError
 
 
 @click.command(
     epilog="A host without this package:  ascend-ocrvl probe --script, run it there, then --facts FILE here."
 )
+@host_options
 @plan_options
 @click.option(
     "--facts", "facts_file", metavar="FILE", help="Judge what `probe` saw before, instead of this host."
@@ -39,6 +37,7 @@ def doctor(
     strict: bool,
     output: str | None,
     as_json: bool,
+    where: Where,
     **options: Any,
 ) -> ExitStatus:
     """Check a host, and say what to mend and how.
@@ -46,6 +45,7 @@ def doctor(
     Exit status: 0 ready, 3 when a check fails (with --strict also on a warning).
     """
     from ascend_ocrvl import preflight
+    from ascend_ocrvl.cli.examine import doctor_hosts, examine, show
     from ascend_ocrvl.cli.output import emit_json
 
     ids = (("--ignore", _split(ignore)), ("--only", _split(only)))
@@ -55,7 +55,13 @@ def doctor(
         _list(as_json=as_json)
         return ExitStatus.OK
     spec = spec_of(options)
-    document, lines, outcome = _examine(spec, facts_file, dict(ids))
+    if where.remote:
+        if facts_file is not None:
+            raise RequestError("--facts and other hosts were given.", wanted="one of them")
+        document, lines, status = doctor_hosts(where, spec, dict(ids), strict=strict)
+    else:
+        seen = examine(spec, _facts(spec, facts_file), dict(ids))
+        document, lines, status = seen.document, show(seen), seen.status(strict=strict)
     if output is not None:
         from ascend_ocrvl.cli.probe import write
 
@@ -64,8 +70,7 @@ def doctor(
         emit_json(document)
     else:
         click.echo("\n".join(lines), color=None)
-    wrong = outcome == "fail" or (strict and outcome == "warn")
-    return ExitStatus.CHECKS_FAILED if wrong else ExitStatus.OK
+    return status
 
 
 def _split(ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -73,61 +78,10 @@ def _split(ids: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for text in ids for part in text.split(",") if part.strip())
 
 
-def _examine(
-    spec: Any, facts_file: str | None, ids: dict[str, tuple[str, ...]]
-) -> tuple[dict[str, Any], list[str], str]:
-    """Probe or read, plan, check: the document, the text, and the verdict's outcome."""
-    from ascend_ocrvl import preflight
-    from ascend_ocrvl.catalog import load
-    from ascend_ocrvl.catalog import product as find_product
-    from ascend_ocrvl.cli.findings import lines_of, style_of
-    from ascend_ocrvl.errors import OcrvlError
-    from ascend_ocrvl.host.detect import detect
-    from ascend_ocrvl.plan import make_plan
-    from ascend_ocrvl.values import plain
-
-    catalog = load()
-    if spec.product != "auto":
-        find_product(catalog, spec.product)  # a product that does not exist is a wrong request, not a finding
-    facts = _facts(spec, facts_file)
-    plan, refusal = None, None
-    try:
-        plan = make_plan(spec, catalog, facts)
-    except OcrvlError as e:
-        refusal = e
-    only, ignore = ids["--only"], ids["--ignore"]
-    findings = preflight.run_checks(facts, catalog, plan, spec, only=only, ignore=ignore, refusal=refusal)
-    detection = detect(facts, catalog)
-    product = plan.product if plan else spec.product if spec.product != "auto" else detection.product
-    summary = preflight.summarise(findings, spec, product, partly=bool(only))
-    host = facts.os.hostname or "this host"
-    header = ", ".join(
-        filter(None, [host, detection.board, f"product {product}" if product else "no product"])
-    )
-    document = {
-        "schema": SCHEMA,
-        "verdict": summary.outcome.value,
-        "sentence": summary.sentence,
-        "product": product,
-        "host": facts.os.hostname,
-        "board": detection.board,
-        "plan": plan.digest if plan else None,
-        "counts": dict(summary.counts),
-        "next": summary.next,
-        "findings": plain(findings),
-    }
-    return (
-        document,
-        lines_of(findings, summary, header, style_of(sys.stdout, os.environ)),
-        summary.outcome.value,
-    )
-
-
 def _facts(spec: Any, facts_file: str | None) -> Any:
     from dataclasses import replace
 
     from ascend_ocrvl.cli.options import facts_from
-    from ascend_ocrvl.errors import RequestError
     from ascend_ocrvl.host.facts import HostFacts
 
     if facts_file is not None:

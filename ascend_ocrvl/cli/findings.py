@@ -68,6 +68,14 @@ def lines_of(findings: Iterable[Finding], summary: Summary, header: str, style: 
     return out
 
 
+def problems_of(findings: Iterable[Finding], style: Style) -> list[str]:
+    """What failed, in full, and the warnings in a line each."""
+    failed = (Outcome.FAIL, Outcome.ERROR)
+    out = [line for f in findings if f.outcome in failed for line in _problem(f, style)]
+    out += [line for f in findings if f.outcome is Outcome.WARN for line in _one_line(f, style)]
+    return out
+
+
 def _one_line(finding: Finding, style: Style) -> list[str]:
     name = f"  {style.mark(finding.outcome)} {finding.check:<20}"
     return _hung(name, 24, finding.found, style)

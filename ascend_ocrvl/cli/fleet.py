@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ascend_ocrvl.deploy.outcome import Report
     from ascend_ocrvl.fleet.deploy import Order
     from ascend_ocrvl.fleet.gather import Reached
+    from ascend_ocrvl.fleet.run import Outcome
     from ascend_ocrvl.plan.model import Spec
 
 
@@ -51,9 +52,9 @@ def deploy(where: Where, spec: Spec, order: Any, *, as_json: bool) -> int:
 
 def show_reports(reports: Sequence[Report], *, as_json: bool) -> int:
     """Print what came of a deployment on each host; the exit status of all."""
-    from ascend_ocrvl.cli.output import emit_json, note, show_error
+    from ascend_ocrvl.cli.output import emit_json, note
     from ascend_ocrvl.fleet.deploy import HELD_BACK, status_of
-    from ascend_ocrvl.fleet.run import smallest
+    from ascend_ocrvl.fleet.run import Outcome, smallest
 
     status = smallest(status_of(r) for r in reports)
     if as_json:
@@ -81,12 +82,28 @@ def show_reports(reports: Sequence[Report], *, as_json: bool) -> int:
             said = f" Taken back: {'; '.join(undone)}." if undone else " Nothing was left behind."
             note(f"{report.host}: interrupted.{said}")
         if report.error is not None:
-            report.error.found = f"{report.host}: {report.error.found}".replace(
-                f"{report.host}: {report.host}: ", f"{report.host}: "
-            )
-            show_error(report.error, as_json=False)
+            failures([Outcome(report.host, error=report.error)])
     note(tally([r.outcome for r in reports]))
     return int(status)
+
+
+def failures(outcomes: Sequence[Outcome[Any]]) -> None:
+    """Print why there is nothing from some hosts."""
+    from ascend_ocrvl.cli.output import note, show_error
+
+    for outcome in outcomes:
+        if outcome.interrupted:
+            note(f"{outcome.host}: interrupted.")
+        if outcome.error is not None:
+            if not outcome.error.found.startswith(f"{outcome.host}:"):
+                outcome.error.found = f"{outcome.host}: {outcome.error.found}"
+            show_error(outcome.error, as_json=False)
+
+
+def table(lines: Sequence[Sequence[Any]]) -> list[str]:
+    """Columns, each as wide as its widest cell."""
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(lines[0]))]
+    return ["  ".join(str(c).ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def tally(outcomes: Sequence[str]) -> str:

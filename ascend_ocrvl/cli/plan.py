@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ascend_ocrvl.catalog import load
+from ascend_ocrvl.cli.hosts import Where, one_host_options
 from ascend_ocrvl.cli.options import facts_from, json_option, plan_options, read_text, spec_of
 from ascend_ocrvl.cli.output import emit_json, note
 from ascend_ocrvl.errors import RequestError
@@ -32,15 +33,32 @@ def facts_for(spec: Spec, path: str | None) -> HostFacts | None:
     return run_probe(LocalTransport())
 
 
-def plan_from(options: dict[str, Any], facts_file: str | None, plan_file: str | None = None) -> Plan:
-    """The plan of a file, or the one that the options and the facts give."""
+def plan_from(
+    options: dict[str, Any], facts_file: str | None, plan_file: str | None = None, where: Where | None = None
+) -> Plan:
+    """The plan of a file, or the one that the options and the facts give: of a file, or of another host."""
+    if where is not None and where.remote:
+        if facts_file is not None or plan_file is not None:
+            raise RequestError("--host was given, and a file too.", wanted="one of them")
+        return _plan_for_host(where, spec_of(options))
     spec = spec_of(options)
     if plan_file is not None:
         return Plan.from_json(read_text(plan_file), origin=plan_file)
     return make_plan(spec, load(), facts_for(spec, facts_file))
 
 
+def _plan_for_host(where: Where, spec: Spec) -> Plan:
+    from ascend_ocrvl.cli.fleet import connected
+    from ascend_ocrvl.fleet.gather import gather
+
+    if len(where.hosts) != 1:
+        raise RequestError("A plan is for one host.", wanted="--host once")
+    with connected(where, spec) as (one,):
+        return make_plan(one.host.spec, load(), gather(one).facts)
+
+
 @click.command()
+@one_host_options
 @plan_options
 @click.option(
     "--facts", "facts_file", metavar="FILE", help="Facts of the host, as `probe` printed them. - is stdin."
@@ -48,12 +66,14 @@ def plan_from(options: dict[str, Any], facts_file: str | None, plan_file: str | 
 @click.option("--explain", is_flag=True, help="Every decision with its reason and source.")
 @click.option("-o", "--output", metavar="FILE", help="Write the plan as JSON.")
 @json_option
-def plan(facts_file: str | None, explain: bool, output: str | None, as_json: bool, **options: Any) -> None:
+def plan(
+    facts_file: str | None, explain: bool, output: str | None, as_json: bool, where: Where, **options: Any
+) -> None:
     """Decide what will run on a host, with the reason of every decision. Nothing is changed or started.
 
     With --product the host is not looked at, so a plan can be made anywhere; --facts makes it exact.
     """
-    made = plan_from(options, facts_file)
+    made = plan_from(options, facts_file, where=where)
     if output is not None:
         _write(made, output)
     if as_json:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ascend_ocrvl import render as words
+from ascend_ocrvl.cli.hosts import Where, one_host_options
 from ascend_ocrvl.cli.options import json_option, plan_options
 from ascend_ocrvl.cli.output import emit_json, note
 from ascend_ocrvl.cli.plan import plan_from
@@ -16,6 +17,7 @@ from ascend_ocrvl.plan import Plan
 
 @click.command()
 @click.argument("form", type=click.Choice(["docker", "script", "nginx"]))
+@one_host_options
 @plan_options
 @click.option(
     "--facts", "facts_file", metavar="FILE", help="Facts of the host, as `probe` printed them. - is stdin."
@@ -36,6 +38,7 @@ def render(
     plan_file: str | None,
     engine: str | None,
     as_json: bool,
+    where: Where,
     **options: Any,
 ) -> None:
     """Print a plan as commands: nothing but what can be pasted goes to stdout.
@@ -50,7 +53,7 @@ def render(
             remedy=f"ascend-ocrvl render docker --engine {engine} …",
         )
     engine = engine or "docker"
-    made = plan_from(options, facts_file, plan_file)
+    made = plan_from(options, facts_file, plan_file, where)
     text = _text(form, made, engine)
     warnings = (*words.engine_notes(made, engine), *_gateway_note(form, made), *made.warnings)
     if as_json:

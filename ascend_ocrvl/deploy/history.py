@@ -15,7 +15,7 @@ _WRITE = 'umask 022; mkdir -p "$1/plans" && cat >"$1/plans/$2.tmp" && mv "$1/pla
 _READ = 'cat "$1/plans/$2.json"'
 _NOTE = 'umask 022; mkdir -p "$1" && cat >>"$1/history.jsonl"'
 _PAST = 'tail -n 1000 "$1/history.jsonl" 2>/dev/null; true'
-_FORGET = 'rm -rf "$1/plans" "$1/services"; true'
+_FORGET = 'rm -rf "$1/plans" "$1/services" "$1/history.jsonl"; true'
 _PLACED = ("deployed", "unchanged")
 
 
@@ -30,7 +30,7 @@ class Deed:
 
     time: str  # UTC, ISO 8601
     who: str  # user@machine
-    action: str  # deploy, rollback, remove, stop, start
+    action: str  # deploy or rollback
     outcome: str
     plan: str  # digest
     product: str

@@ -27,6 +27,7 @@ class Placed:
     served_name: str
     port: int
     davinci: tuple[int, ...]
+    result: str = ""  # of a change chip by chip that failed: new, back, removed, untouched
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Report:
     report: str | None = None  # folder of the acceptance report
     accepted: bool | None = None  # None: no acceptance was run
     error: OcrvlError | None = None
+    round_trips: int | None = None  # commands that were run on the host; None: this host
     notes: list[str] = field(default_factory=list)  # what was noticed of the host beside its checks
 
     def document(self) -> dict[str, Any]:
@@ -59,6 +61,7 @@ class Report:
             "warnings": [*self.notes, *(plan.warnings if plan else ())],
             "findings": values.plain(worse),
             "steps": values.plain(self.record.steps),
+            "round_trips": self.round_trips,
             "report": self.report,
             "accepted": self.accepted,
             "rolled_back": self.record.undone,

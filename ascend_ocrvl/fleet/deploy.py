@@ -128,7 +128,9 @@ def _abandon(begun: Begun) -> None:
 
 def _report(outcome: Outcome[Begun]) -> Report:
     if outcome.value is not None:
-        return outcome.value.work.report
+        made = outcome.value.work.report
+        made.round_trips = outcome.value.one.transport.used
+        return made
     report = Report(outcome.host, "interrupted" if outcome.interrupted else "failed")
     report.error = outcome.error
     return report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ascend_ocrvl.fleet.file import FleetHost
@@ -41,11 +41,13 @@ def reached(hosts: tuple[FleetHost, ...]) -> tuple[Reached, ...]:
     return tuple(Reached(host, SshTransport(host.target)) for host in hosts)
 
 
-def gather(one: Reached, *, timeout_s: float = 30, now: Callable[[], float] = time.time) -> Seen:
+def gather(
+    one: Reached, *, timeout_s: float = 30, paths: Sequence[str] = (), now: Callable[[], float] = time.time
+) -> Seen:
     """Facts of one host, in one round trip. Raises `UnreachableError`."""
     one.transport.open()
     before = now()
-    facts = run_probe(one.transport, timeout_s=timeout_s, paths=extra_paths(one.host.spec))
+    facts = run_probe(one.transport, timeout_s=timeout_s, paths=(*paths, *extra_paths(one.host.spec)))
     return Seen(facts, skew(facts, before, now()))
 
 

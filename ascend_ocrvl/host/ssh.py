@@ -190,9 +190,13 @@ class SshTransport:
             return self._connection
 
     def _connect(self) -> VerifiedConnection:
+        import logging
+
         import paramiko
         from fabric import Config
 
+        # What paramiko would print for want of a handler is in our errors, in better words.
+        logging.getLogger("paramiko").addHandler(logging.NullHandler())
         t = self.target
         options: dict[str, Any] = {"banner_timeout": CONNECT_S, "auth_timeout": CONNECT_S}
         if t.key is not None:
