@@ -205,7 +205,7 @@ class Product:
     omitted: tuple[Omission, ...] = ()
     served_name: str | None = None  # of an engine that is not a catalog model: product cpu
     boards: tuple[str, ...] = ()  # product names for people, e.g. Atlas 300I Duo
-    documented_boards: tuple[str, ...] = ()  # those that the model's documents name; empty: they name none in particular
+    documented_boards: tuple[str, ...] = ()  # those that the model's documents name; empty: none by name
 
 
 @dataclass(frozen=True)
