@@ -28,10 +28,17 @@ class Acceptance:
 
 
 def accept_step(
-    services: Sequence[Service], out: Path | None, report: Report, acceptance: Acceptance, *, proven: bool
+    services: Sequence[Service],
+    out: Path | None,
+    report: Report,
+    acceptance: Acceptance,
+    *,
+    proven: bool,
+    among: Sequence[Service] = (),
 ) -> Step:
     """The step that asks every service about every receipt.
 
+    ``among``: all services of the deployment, when these are some of them: each has a folder of its own.
     ``proven``: what runs has passed before, and did not change. Raises `AcceptanceFailed`, once the report is
     written.
     """
@@ -44,7 +51,7 @@ def accept_step(
 
     def act(hands: Hands) -> str:
         for service in services:
-            folder = folder_for(out, service, services)
+            folder = folder_for(out, service, among or services)
             written = f", report in {folder}" if folder else ""
             if not hands.would(f"run the {SUITE} suite against {endpoint(service)}/v1{written}"):
                 accept(service, folder, hands)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.deploy import docker
-from ascend_ocrvl.deploy.containers import look
+from ascend_ocrvl.deploy.containers import Container, look
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.images import MACHINES, Wanted, image_step, mirrored, registry_of
 from ascend_ocrvl.deploy.place import layout_of, place_steps, tidy_step
 from ascend_ocrvl.deploy.ready import Life, Watched
 from ascend_ocrvl.deploy.steps import Step
+from ascend_ocrvl.deploy.waves import Wave, waves_of
 from ascend_ocrvl.deploy.weights import folders_step, weights_step
 from ascend_ocrvl.plan.model import Plan, Service
 
@@ -29,11 +30,23 @@ class Arrangement:
     own_ports: frozenset[int] = frozenset()  # on which what is kept or replaced listens now
     replaces: bool = False  # something that ran before is taken away for it
     well: bool = False  # docker's own health check of every service passes
+    waves: tuple[Wave, ...] = ()  # the same steps one chip after another
+    gateway_now: Container | None = None  # the one that is there
+    gateway: str = ""  # what happens to it: create, replace, start, reload, keep; "" when there is none
 
     @property
     def unchanged(self) -> bool:
         """Nothing is to be made, started, stopped or replaced."""
-        return not self.replaces and all(move == "keep" for _, move in self.moves)
+        return (
+            not self.replaces
+            and self.gateway in ("", "keep")
+            and all(move == "keep" for _, move in self.moves)
+        )
+
+    @property
+    def rolls(self) -> bool:
+        """What runs is replaced, and it can be done so that others go on, or that requests end first."""
+        return self.replaces and (len(self.waves) > 1 or bool(self.gateway))
 
 
 def arrange_containers(plan: Plan, hands: Hands, catalog: Catalog) -> Arrangement:
@@ -59,6 +72,8 @@ def arrange_containers(plan: Plan, hands: Hands, catalog: Catalog) -> Arrangemen
         own_ports=frozenset(port for c in old for port in c.ports),
         replaces=bool(layout.retired) or any(p.move == "replace" for p in layout.placements),
         well=all(p.now is not None and p.now.health == "healthy" for p in layout.placements),
+        waves=waves_of(plan, layout, lambda s: words_for(plan, s)),
+        gateway_now=layout.gateway,
     )
 
 

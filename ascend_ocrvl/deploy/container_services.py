@@ -10,7 +10,7 @@ from ascend_ocrvl.deploy.arrangement import watch_container
 from ascend_ocrvl.deploy.containers import Container, look_ours, memory_of
 from ascend_ocrvl.deploy.failures import engine_error
 from ascend_ocrvl.deploy.hands import Hands
-from ascend_ocrvl.deploy.place import STOP_S
+from ascend_ocrvl.deploy.place import STOP_S, is_gateway
 from ascend_ocrvl.deploy.ready import Watched
 from ascend_ocrvl.deploy.services import Deployed, Kind
 from ascend_ocrvl.plan.model import Service
@@ -25,7 +25,7 @@ def found(
     if hands.ask(("docker", "--version")).status == 127:
         return ()
     ours = look_ours(hands)
-    current = [c for c in ours if not c.previous]
+    current = [c for c in ours if not c.previous and not is_gateway(c)]
     memory = memory_of(hands, [c.name for c in current if c.state == "running"])
     return tuple(_deployed(c, ours, memory.get(c.name), now()) for c in current)
 

@@ -54,6 +54,7 @@ class Hands:
         timeout_s: float = CHANGE_S,
         on_line: Callable[[str], None] | None = None,
         interruptible: bool = False,
+        stdin: str | None = None,
     ) -> Result:
         """Run a command that changes the host. ``what`` says why, for the audit log.
 
@@ -66,7 +67,7 @@ class Hands:
             self.narrator.would(words)
             return Result(tuple(argv), 0, "", "", 0.0)
         with nullcontext() if interruptible else finish_first():
-            result = self.transport.run(argv, timeout_s=timeout_s, on_line=on_line)
+            result = self.transport.run(argv, timeout_s=timeout_s, on_line=on_line, stdin=stdin)
             self.audit(what, argv, result.status)
         return result
 

@@ -74,6 +74,7 @@ def write_report(report: Report, folder: Path) -> None:
 def kinds() -> tuple[Kind, ...]:
     """The kinds of services that there can be on this host."""
     from ascend_ocrvl.deploy.container_services import CONTAINERS
+    from ascend_ocrvl.deploy.gateway_services import gateway_kind
     from ascend_ocrvl.deploy.local import process_kind
 
-    return CONTAINERS, process_kind(folder())
+    return CONTAINERS, gateway_kind(str(folder())), process_kind(folder())

@@ -39,6 +39,7 @@ class Report:
     plan: Plan | None = None
     findings: tuple[Finding, ...] = ()
     placed: tuple[Placed, ...] = ()
+    gateway: Placed | None = None
     record: Record = field(default_factory=Record)
     report: str | None = None  # folder of the acceptance report
     accepted: bool | None = None  # None: no acceptance was run
@@ -58,6 +59,7 @@ class Report:
             "release": plan.release if plan else None,
             "plan": plan.digest if plan else None,
             "services": values.plain(self.placed),
+            "gateway": values.plain(self.gateway),
             "warnings": [*self.notes, *(plan.warnings if plan else ())],
             "findings": values.plain(worse),
             "steps": values.plain(self.record.steps),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ascend_ocrvl.deploy import docker
+from ascend_ocrvl.deploy import docker, nginx
 from ascend_ocrvl.deploy.containers import Container, look, look_ours, previous_name
 from ascend_ocrvl.deploy.failures import engine_error
 from ascend_ocrvl.deploy.hands import Hands
@@ -46,6 +46,7 @@ class Layout:
     placements: tuple[Placement, ...]
     retired: tuple[Container, ...] = ()
     older: tuple[Container, ...] = ()  # replaced by earlier deployments, kept until this one has succeeded
+    gateway: Container | None = None  # in front of them
 
     @property
     def unchanged(self) -> bool:
@@ -81,7 +82,18 @@ def decide(plan: Plan, named: Mapping[str, Container], ours: Sequence[Container]
         placements=tuple(_placement(s, named.get(s.name), plan.digest) for s in services),
         retired=tuple(c for c in relatives if not c.previous and c.name not in wanted),
         older=tuple(c for c in relatives if c.previous),
+        gateway=next((c for c in ours if c.name in _gateways(services) and is_gateway(c)), None),
     )
+
+
+def is_gateway(container: Container) -> bool:
+    """It is a gateway of ours, not a service."""
+    return container.labels.get(nginx.LABEL_ROLE) == nginx.ROLE
+
+
+def _gateways(services: Sequence[Service]) -> set[str]:
+    """The names that the gateway of these services may have: their common prefix is the deployment's."""
+    return {f"{family(s.name).rpartition('-')[0]}-gateway" for s in services}
 
 
 def _placement(service: Service, now: Container | None, digest: str) -> Placement:

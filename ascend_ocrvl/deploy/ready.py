@@ -96,6 +96,8 @@ def wait_ready(
         if not life.alive:
             raise _ended(watched, life, hands, words)
         health = senses.get(f"{url}/health")
+        if health is not None and health[0] == 200 and not service.served_name:
+            return f"{url} is healthy"  # a gateway: it has no model of its own
         if health is not None and health[0] == 200:
             _check_name(service, url, senses.get(f"{url}/v1/models"))
             hands.narrator.live(f"{elapsed:.0f} s  up; reads a picture")

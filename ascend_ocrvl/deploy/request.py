@@ -27,6 +27,7 @@ class Request:
     verify: bool = True
     out: Path | None = None  # folder for the acceptance report; None: in the state folder
     ready_timeout_s: float = READY_S
+    drain_timeout_s: float | None = None  # for requests to end; None: as long as the gateway waits for one
     dry_run: bool = False
     action: str = "deploy"  # or rollback: for the history
     command: str = "ascend-ocrvl deploy"  # as typed, for lock and audit log

@@ -11,6 +11,7 @@ from ascend_ocrvl.catalog.schema import Catalog
 from ascend_ocrvl.deploy.acceptance import Acceptance, accept_step
 from ascend_ocrvl.deploy.arrangement import Arrangement, settled_step, words_for
 from ascend_ocrvl.deploy.fit import check_fit
+from ascend_ocrvl.deploy.gateway import front_of, fronted
 from ascend_ocrvl.deploy.hands import Hands
 from ascend_ocrvl.deploy.history import History
 from ascend_ocrvl.deploy.interrupts import like_ctrl_c
@@ -20,6 +21,7 @@ from ascend_ocrvl.deploy.narrator import Narrator
 from ascend_ocrvl.deploy.outcome import Report, placed
 from ascend_ocrvl.deploy.ready import Senses, ready_step
 from ascend_ocrvl.deploy.request import Request
+from ascend_ocrvl.deploy.rolling import roll
 from ascend_ocrvl.deploy.steps import StepResult, run_steps
 from ascend_ocrvl.errors import AcceptanceFailed, OcrvlError, RequestError, UnreachableError
 from ascend_ocrvl.host.facts import HostFacts
@@ -147,16 +149,21 @@ def _prepare(work: Work) -> Prepared:
 
 def _judged(work: Work, plan: Plan, spec: Spec, facts: HostFacts) -> Arrangement:
     """What the plan means on the host as it is now, once preflight has let it pass."""
-    arrangement = work.site.arrange(plan, work.hands, work.catalog) if _can_look(plan, facts) else None
+    arrangement = _arranged(work, plan) if _can_look(plan, facts) else None
     with _stage("preflight", "Preflight", work) as told:
         told.append(_preflight(work, plan, spec, facts, arrangement))
-    return arrangement or work.site.arrange(plan, work.hands, work.catalog)
+    return arrangement or _arranged(work, plan)
+
+
+def _arranged(work: Work, plan: Plan) -> Arrangement:
+    site = work.site
+    return fronted(site.arrange(plan, work.hands, work.catalog), plan, work.hands, site.folder, site.senses)
 
 
 def _deploy(work: Work, prepared: Prepared) -> None:
     site, plan, arrangement = work.site, prepared.plan, prepared.arrangement
     if arrangement is not None and (arrangement.unchanged or work.request.dry_run):
-        work.report.placed = placed(arrangement.moves, site.address)
+        _account(work, plan, arrangement)
         _apply(work, plan, arrangement)  # nothing is to be changed: nobody is kept waiting
         return
     lock = held(site.transport, site.folder, site.me, work.hands.narrator.say)
@@ -164,9 +171,18 @@ def _deploy(work: Work, prepared: Prepared) -> None:
         if arrangement is None:
             arrangement = _judged(work, plan, prepared.spec, prepared.facts)
         else:  # somebody else may have been at work since
-            arrangement = site.arrange(plan, work.hands, work.catalog)
-        work.report.placed = placed(arrangement.moves, site.address)
+            arrangement = _arranged(work, plan)
+        _account(work, plan, arrangement)
         _apply(work, plan, arrangement)
+
+
+def _account(work: Work, plan: Plan, arrangement: Arrangement) -> None:
+    """What will be where, for the report."""
+    address = work.site.address
+    work.report.placed = placed(arrangement.moves, address)
+    front = front_of(plan, work.site.folder, work.site.senses)
+    if front is not None:
+        (work.report.gateway,) = placed([(front.service, arrangement.gateway)], address)
 
 
 def _plan(request: Request, catalog: Catalog, facts: HostFacts) -> tuple[Plan, Spec]:
@@ -225,16 +241,19 @@ def _apply(work: Work, plan: Plan, arrangement: Arrangement) -> None:
     # What was seen to read before, did not change since and is healthy needs no more questions; this is how
     # a host on which nothing is to be done costs two round trips.
     settled = site.foresight is not None and known is not None and arrangement.well
-    steps = [settled_step(arrangement)] if settled else list(arrangement.steps)
-    for watched in () if settled else arrangement.watched:
-        words = words_for(plan, watched.service)
-        steps.append(ready_step(watched, site.senses, request.ready_timeout_s, words))
-    if request.verify:
-        services = [s for s, _ in arrangement.moves]
-        proven = arrangement.unchanged and accepted
-        steps.append(accept_step(services, request.out, report, site.acceptance, proven=proven))
-    steps += arrangement.after
-    run_steps(steps, work.hands, report.record, keep=lambda e: _stays(e, arrangement))
+    if arrangement.rolls:
+        roll(work, plan, arrangement)
+    else:
+        steps = [settled_step(arrangement)] if settled else list(arrangement.steps)
+        for watched in () if settled else arrangement.watched:
+            words = words_for(plan, watched.service)
+            steps.append(ready_step(watched, site.senses, request.ready_timeout_s, words))
+        if request.verify:
+            services = [s for s, _ in arrangement.moves]
+            proven = arrangement.unchanged and accepted
+            steps.append(accept_step(services, request.out, report, site.acceptance, proven=proven))
+        steps += arrangement.after
+        run_steps(steps, work.hands, report.record, keep=lambda e: _stays(e, arrangement))
     report.outcome = "unchanged" if arrangement.unchanged else "deployed"
     if request.dry_run:
         report.outcome = "dry-run"

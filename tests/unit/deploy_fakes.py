@@ -24,7 +24,7 @@ from ascend_ocrvl.host.parse import parse_probe
 from ascend_ocrvl.host.transport import LocalTransport, Result
 
 PROBES = Path(__file__).parents[1] / "data" / "probes"
-CHANGES = ("pull", "tag", "run", "start", "stop", "rename", "rm")
+CHANGES = ("pull", "tag", "run", "kill", "start", "stop", "rename", "rm")
 OWNER = Owner("ops", "desk", "boot", 1, "0", "2026-11-30T08:00:00+00:00", "ascend-ocrvl deploy")
 
 
@@ -50,6 +50,7 @@ class FakeHost:
     dies: dict[str, str] = field(default_factory=dict)
     pulls_as: str = "linux/arm64"
     interrupt_at: int | None = None
+    worker: int = 100  # process id of the gateway's worker
     asked: list[tuple[str, ...]] = field(default_factory=list)
     changed: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -136,7 +137,18 @@ class FakeHost:
         self.images[words[1]] = self.images[words[0]]
         return ""
 
+    def _kill(self, _words: tuple[str, ...]) -> str:
+        """nginx is told to read its configuration: the old worker ends, a new one comes."""
+        self.worker += 1
+        return ""
+
+    def _top(self, _words: tuple[str, ...]) -> str:
+        return f"PID COMMAND\n7 nginx: master process nginx\n{self.worker} nginx: worker process\n"
+
     def _run(self, words: tuple[str, ...]) -> tuple[int, str, str]:
+        if "--rm" in words:  # a container that only looks at something
+            return 0, "", ""
+
         def options(flag: str) -> list[str]:
             return [words[i + 1] for i, word in enumerate(words) if word == flag]
 
@@ -156,7 +168,7 @@ class FakeHost:
             "State": {"Status": "running", "ExitCode": 0, "StartedAt": "2026-11-30T08:00:00.123456789Z"},
             "Config": {
                 "Labels": dict(label.split("=", 1) for label in options("--label")),
-                "Image": next(w for w in words if w.startswith("quay.io/")),
+                "Image": next(w for w in words if w.startswith(("quay.io/", "docker.io/"))),
                 "Cmd": list(words[-30:]),
                 "Env": options("-e"),
             },

@@ -363,6 +363,7 @@ def test_the_document_has_what_a_script_needs(tmp_path: Path) -> None:
             "served_name": "PaddleOCR-VL-0.9B",
             "port": 8000,
             "davinci": [0],
+            "result": "",
         }
     ]
     assert [s["id"] for s in document["steps"]] == [
