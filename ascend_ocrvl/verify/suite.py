@@ -1,7 +1,7 @@
 """What an acceptance suite is, as values: cases of one picture each, and checks that can fail.
 
 The dataclasses are also the file format: the loader validates ``suite.yaml`` against them, so an unknown
-key is a problem with a name. ``docs/reference/suites.md`` describes the format for people.
+key is a problem with a name. ``docs/suites.md`` describes the format for people.
 """
 
 from __future__ import annotations
