@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from ascend_ocrvl.catalog.files import parse, read
 from ascend_ocrvl.catalog.schema import FORBID, Standing
 from ascend_ocrvl.errors import CatalogError
 
+T = TypeVar("T")
 Severity = Literal["error", "warning", "note", "noise"]  # noise: known to be harmless, gives no finding
 Confidence = Literal["high", "medium", "low"]
 Phase = Literal["start", "run", "any"]
@@ -82,6 +83,7 @@ class Marks:
     start: tuple[str, ...]  # a new start begins
     ready: tuple[str, ...]  # this start has succeeded
     echo: tuple[str, ...]  # a line that repeats what a client sent: never evidence
+    quiet: tuple[str, ...]  # exceptions that are an ordinary way to end
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,12 @@ def _table(entry: Mapping[str, Any]) -> CodeTable:
     return _make(CodeTable, {**entry, "codes": codes, "ranges": ranges}, name)
 
 
-def _make(cls: Any, entry: Mapping[str, Any], name: str) -> Any:
+def _make(cls: type[T], entry: Mapping[str, Any], name: str) -> T:
     """A value of ``cls``.
 
     A list becomes a tuple, and a single text where a tuple is wanted a tuple of one.
     """
-    wanted = {f.name: str(f.type) for f in fields(cls)}
+    wanted = {f.name: str(f.type) for f in fields(cls)}  # type: ignore[arg-type]  # all are dataclasses
     made = {}
     for key, value in entry.items():
         many = wanted.get(key, "").startswith("tuple")

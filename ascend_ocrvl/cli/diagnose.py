@@ -22,7 +22,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     "ascend-ocrvl diagnose serve.log ~/ascend/log --facts facts.json"
 )
 @click.argument("inputs", nargs=-1, metavar="[FILE|DIR|-]...")
-@click.option("--facts", "facts_file", metavar="FILE", help="Facts of the host (`probe`); they settle open questions.")
+@click.option("--facts", "facts_file", metavar="FILE", help="Facts of the host, from `probe`.")
 @product_option
 @click.option("--release", metavar="R", help="vLLM-Ascend release that wrote the log. Default: any.")
 @click.option("--strict", is_flag=True, help="Warnings are failures for the exit status.")
@@ -38,10 +38,11 @@ def diagnose(
 ) -> ExitStatus:
     """Read logs and say what went wrong: cause, remedy, commands, and the lines that show it.
 
-    Reads files, folders (such as ~/ascend/log) and stdin, of any size, packed with gzip, bzip2 or xz, in any encoding.
+    Reads files, folders (such as ~/ascend/log) and stdin, of any size, in any encoding, packed with gzip,
+    bzip2 or xz.
 
-    Exit status: 0 nothing wrong is known, 3 an error was found (with --strict also a warning), 2 an input cannot be
-    read.
+    Exit status: 0 nothing wrong is known, 3 an error was found (with --strict also a warning), 2 an input
+    cannot be read.
     """
     from ascend_ocrvl.cli.options import facts_from
     from ascend_ocrvl.cli.output import emit_json, note
@@ -49,13 +50,19 @@ def diagnose(
 
     names = _names(inputs)
     if facts_file == "-" and "-" in names:
-        raise RequestError("Both the log and the facts are to come from stdin.", remedy="put one of them into a file")
+        raise RequestError(
+            "Both the log and the facts are to come from stdin.", remedy="put one of them into a file"
+        )
     facts = facts_from(facts_file) if facts_file is not None else None
     product_id, release_id = _known(product, release)
     if product_id is None and facts is not None:
         product_id = _detected(facts)
     diagnosis = diagnose_paths(
-        names, product=product_id, release=release_id, facts=facts, stdin=sys.stdin.buffer if "-" in names else None
+        names,
+        product=product_id,
+        release=release_id,
+        facts=facts,
+        stdin=sys.stdin.buffer if "-" in names else None,
     )
     if as_json:
         emit_json(diagnosis.to_dict())
@@ -103,6 +110,5 @@ def _print(diagnosis: Diagnosis) -> None:
 
     for line in lines(diagnosis):
         word, colon, rest = line.partition(":")
-        if colon and word in _COLOURS:
-            line = click.style(word + colon, fg=_COLOURS[word], bold=True) + rest
-        click.echo(line)
+        known = bool(colon) and word in _COLOURS
+        click.echo(click.style(word + colon, fg=_COLOURS[word], bold=True) + rest if known else line)

@@ -1,22 +1,26 @@
-"""From what was seen to what it means: causes settled, consequences put behind their causes, the root first."""
+"""From what was seen to what it means: causes settled, consequences behind them, the root first."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ascend_ocrvl.catalog.signature_schema import Code, CodeTable, Failure, Signatures
-from ascend_ocrvl.diagnose.host import QUESTIONS, UNKNOWN
 from ascend_ocrvl.diagnose.model import SEVERITIES, Candidate, Evidence, LogFinding
 from ascend_ocrvl.diagnose.scan import Place, Seen, Sighting
 from ascend_ocrvl.diagnose.tracebacks import Traceback, chains, condensed
-from ascend_ocrvl.host.facts import HostFacts
+
+if TYPE_CHECKING:
+    from ascend_ocrvl.host.facts import HostFacts
 
 NEARBY = 16 * 1024  # bytes around a failure in which a bare code is taken to be the same event
 MOST_TRACEBACKS = 5
 _SLOT = re.compile(r"«(\w+)»")
+_BRACKET = re.compile(r"\s*\([^()]*«\w+»[^()]*\)")
 _MEANT = {  # how much a kind of finding tells: a known failure, a code, an unknown traceback, a mere symptom
     "failure": 0,
     "code": 1,
@@ -45,14 +49,14 @@ def conclude(
     by_id = {f.id: f for f in known.failures}
     drafts = [_of_failure(by_id[i], s, seen, product, facts) for i, s in seen.failures.items()]
     drafts += _of_codes(seen, known, by_id)
-    drafts += _of_tracebacks(seen)
+    drafts += _of_tracebacks(seen, known.marks.quiet)
     findings = _ordered(drafts)
     if seen.unknown and not any(f.severity != "note" for f in findings):
         findings.append(_of_unknown_lines(list(seen.unknown.values())))
     return tuple(findings)
 
 
-# ---- drafts --------------------------------------------------------------------------------------------------------
+# ---- drafts ------------------------------------------------------------------------------------------------
 
 
 def _of_failure(
@@ -78,7 +82,9 @@ def _of_failure(
         count=sighting.count,
         determined=determined,
         cause_id=one.id if one else None,
-        candidates=tuple(replace(c, cause=fill(c.cause), tell=fill(c.tell), remedy=fill(c.remedy)) for c in candidates),
+        candidates=tuple(
+            replace(c, cause=fill(c.cause), tell=fill(c.tell), remedy=fill(c.remedy)) for c in candidates
+        ),
     )
     came_up = failure.phase == "start" and _ready_after(seen, sighting.last)
     return _Draft(
@@ -95,7 +101,7 @@ def _of_failure(
 def _candidates(
     failure: Failure, sighting: Sighting, product: str | None, facts: HostFacts | None
 ) -> list[Candidate]:
-    """The candidates with their standing. What the log itself says counts more than what the host looks like."""
+    """The candidates with their standing. What the log says counts more than what the host looks like."""
     made: list[Candidate] = []
     for rule in failure.candidates:
         if product is not None and rule.products and product not in rule.products:
@@ -104,7 +110,9 @@ def _candidates(
         if rule.id in sighting.settled:
             standing, because = "settled", f"the log says: {sighting.settled[rule.id]}"
         elif rule.fact and facts is not None:
-            answer = QUESTIONS[rule.fact](facts, sighting.groups) if rule.fact in QUESTIONS else UNKNOWN
+            from ascend_ocrvl.diagnose.host import QUESTIONS  # only with facts: it imports their classes
+
+            answer = QUESTIONS[rule.fact](facts, sighting.groups)
             if answer.holds is not None:
                 standing, because = ("settled" if answer.holds else "ruled out"), answer.because
         commands = _commands(rule.commands, sighting.groups)
@@ -121,25 +129,42 @@ def _candidates(
 
 
 def _of_codes(seen: Seen, known: Signatures, by_id: Mapping[str, Failure]) -> list[_Draft]:
-    """Codes that no failure accounts for, by the tables."""
+    """Codes that no failure accounts for, by the tables. Of several from one call the first leads."""
     tables = {t.id: t for t in known.tables}
     accounted = {code for i in seen.failures for code in by_id[i].codes}
-    drafts = []
-    for (table_id, code), sighting in seen.codes.items():
-        if f"{table_id} {code}" in accounted or _beside_a_failure(sighting, seen, by_id):
+    failures = _Spots(
+        [p for i, s in seen.failures.items() if not by_id[i].symptom for p in s.places] + seen.noise
+    )
+    drafts: list[_Draft] = []
+    leaders: list[Sighting] = []
+    for (table_id, code), sighting in sorted(seen.codes.items(), key=lambda item: item[1].first):
+        if f"{table_id} {code}" in accounted or _beside(sighting, failures):
             continue
-        drafts.append(
-            _Draft(_code_finding(tables[table_id], code, sighting), "code", sighting.first, sighting.last)
-        )
+        finding = _code_finding(tables[table_id], code, sighting)
+        for i, leader in enumerate(leaders):
+            if _beside(sighting, _Spots(leader.places)):
+                drafts[i] = replace(drafts[i], explains=drafts[i].explains | {finding.id})
+                break
+        leaders.append(sighting)
+        drafts.append(_Draft(finding, "code", sighting.first, sighting.last))
     return drafts
 
 
-def _beside_a_failure(sighting: Sighting, seen: Seen, by_id: Mapping[str, Failure]) -> bool:
-    places = [p for i, s in seen.failures.items() if not by_id[i].symptom for p in s.places] + seen.noise
-    return all(
-        any(p.source == mine.source and abs(p.offset - mine.offset) <= NEARBY for p in places)
-        for mine in sighting.places[:50]
-    )
+def _beside(sighting: Sighting, spots: _Spots) -> bool:
+    """Whether all that was seen of a code stands near one of the spots."""
+    return all(spots.between(p.source, p.offset - NEARBY, p.offset + NEARBY) for p in sighting.places)
+
+
+class _Spots:
+    """Places, ordered so that one between two others is found fast: there may be very many."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._spots = sorted((p.source, p.offset) for p in places)
+
+    def between(self, source: int, low: int, high: int) -> bool:
+        """Whether a place lies there, both ends included."""
+        at = bisect_left(self._spots, (source, low))
+        return at < len(self._spots) and self._spots[at] <= (source, high)
 
 
 def _code_finding(table: CodeTable, code: str, sighting: Sighting) -> LogFinding:
@@ -167,13 +192,15 @@ def _code_finding(table: CodeTable, code: str, sighting: Sighting) -> LogFinding
 _LOOK = ("grep -rh '\\[ERROR\\]' ~/ascend/log/debug/plog/ | head -40", "npu-smi info")
 
 
-def _of_tracebacks(seen: Seen) -> list[_Draft]:
+def _of_tracebacks(seen: Seen, quiet: Sequence[str]) -> list[_Draft]:
     """Chains of tracebacks in which nothing known was found, each kind once."""
-    known = [p for s in (*seen.failures.values(), *seen.codes.values()) for p in s.places] + seen.noise
+    known = _Spots(
+        [p for s in (*seen.failures.values(), *seen.codes.values()) for p in s.places] + seen.noise
+    )
     evidence = {id(t): e for t, e in zip(seen.tracebacks, seen.raised, strict=True)}
     drafts: dict[str, _Draft] = {}
     for chain in chains(seen.tracebacks):
-        if any(_covers(t, p) for t in chain for p in known):
+        if chain[-1].exception in quiet or any(known.between(t.source, t.start, t.end) for t in chain):
             continue
         root = chain[0]
         key = root.key
@@ -183,10 +210,6 @@ def _of_tracebacks(seen: Seen) -> list[_Draft]:
         elif len(drafts) < MOST_TRACEBACKS:
             drafts[key] = _traceback_draft(chain, evidence[id(root)], seen)
     return list(drafts.values())
-
-
-def _covers(one: Traceback, place: Place) -> bool:
-    return one.source == place.source and one.start <= place.offset <= one.end
 
 
 def _traceback_draft(chain: Sequence[Traceback], evidence: Evidence, seen: Seen) -> _Draft:
@@ -199,7 +222,7 @@ def _traceback_draft(chain: Sequence[Traceback], evidence: Evidence, seen: Seen)
         severity="note" if harmless else "error",
         title=f"A traceback that no signature knows: {root.said[:120]}",
         cause="Not determined. No known failure fits it.",
-        remedy="Search the trackers of vllm-ascend and PaddleOCR for the exception line; report it with the lines below.",
+        remedy="Search the trackers of vllm-ascend and PaddleOCR for it; report it with these lines.",
         commands=(),
         confidence="low",
         evidence=(evidence,),
@@ -226,7 +249,7 @@ def _of_unknown_lines(lines: list[Evidence]) -> LogFinding:
     )
 
 
-# ---- order ---------------------------------------------------------------------------------------------------------
+# ---- order -------------------------------------------------------------------------------------------------
 
 
 def _ordered(drafts: list[_Draft]) -> list[LogFinding]:
@@ -253,7 +276,11 @@ def _causes(drafts: list[_Draft]) -> dict[int, _Draft]:
     for d in drafts:
         reasons = [c for c in drafts if c is not d and d.finding.id in c.explains and _can_cause(c, d)]
         if not reasons and d.kind == "symptom":
-            reasons = [c for c in drafts if c.kind != "symptom" and c.finding.severity == "error" and _can_cause(c, d)]
+            reasons = [
+                c
+                for c in drafts
+                if c.kind != "symptom" and c.finding.severity == "error" and _can_cause(c, d)
+            ]
         if reasons:
             direct[id(d)] = min(reasons, key=_rank)
     rooted: dict[int, _Draft] = {}
@@ -267,7 +294,7 @@ def _causes(drafts: list[_Draft]) -> dict[int, _Draft]:
 
 
 def _can_cause(cause: _Draft, effect: _Draft) -> bool:
-    """A cause is seen before some trace of its effect; between different inputs nothing is known of the order."""
+    """A cause is seen before some trace of its effect; between inputs nothing is known of the order."""
     if cause.first.source != effect.last.source:
         return True
     return cause.first.run <= effect.last.run
@@ -276,7 +303,9 @@ def _can_cause(cause: _Draft, effect: _Draft) -> bool:
 def _ready_after(seen: Seen, place: Place) -> bool:
     """Whether the server that wrote ``place`` came up afterwards."""
     return any(
-        r.source == place.source and r.offset > place.offset and (not r.origin or not place.origin or r.origin == place.origin)
+        r.source == place.source
+        and r.offset > place.offset
+        and (not r.origin or not place.origin or r.origin == place.origin)
         for r in seen.ready
     )
 
@@ -287,12 +316,15 @@ def _in_the_past(finding: LogFinding) -> LogFinding:
     )
 
 
-# ---- words ---------------------------------------------------------------------------------------------------------
+# ---- words -------------------------------------------------------------------------------------------------
 
 
-def _filler(groups: Mapping[str, str]):  # type: ignore[no-untyped-def]
+def _filler(groups: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that fills in what was caught; a bracket that needs what was not is left out."""
+
     def fill(text: str) -> str:
-        return _SLOT.sub(lambda m: _short(groups.get(m[1]) or "…"), text).strip()
+        kept = _BRACKET.sub(lambda m: m[0] if all(groups.get(s) for s in _SLOT.findall(m[0])) else "", text)
+        return _SLOT.sub(lambda m: _short(groups.get(m[1]) or "…"), kept).strip()
 
     return fill
 

@@ -1,4 +1,4 @@
-"""What the facts of the host say to the causes of a failure: questions that a candidate may name as its ``fact``.
+"""What the facts of the host say to the causes of a failure: questions that a candidate names.
 
 Each answers yes, no or unknown, and says what it went by.
 """
@@ -41,15 +41,21 @@ def node_denied(facts: HostFacts, _: Mapping[str, str]) -> Answer:
         return UNKNOWN
     uid = facts.os.uid
     for node in nodes:
-        if node.readable is False or node.writable is False or (node.readable is None and _no_right(facts, node)):
+        if (
+            node.readable is False
+            or node.writable is False
+            or (node.readable is None and _no_right(facts, node))
+        ):
             groups = ", ".join(facts.os.groups) or "none"
             return Answer(
                 True,
-                f"{node.path} belongs to {node.user or node.uid}:{node.group or node.gid} with mode {node.mode}; "
+                f"{node.path} belongs to {node.user or node.uid}:{node.group or node.gid}, mode {node.mode}; "
                 f"the probe ran as {facts.os.user or 'uid ' + str(uid)}, groups {groups}",
             )
     if all(n.readable and n.writable for n in nodes):
-        return Answer(False, f"{facts.os.user or 'the user of the probe'} can open all {len(nodes)} device nodes")
+        return Answer(
+            False, f"{facts.os.user or 'the user of the probe'} can open all {len(nodes)} device nodes"
+        )
     return UNKNOWN
 
 
@@ -76,11 +82,15 @@ def module_missing(facts: HostFacts, _: Mapping[str, str]) -> Answer:
     """The driver's kernel modules are not loaded although a card is there, or are for another kernel."""
     vermagic, kernel = facts.driver.module_vermagic, facts.os.kernel
     if vermagic and kernel and vermagic.split()[0] != kernel:
-        return Answer(True, f"the driver's module is built for kernel {vermagic.split()[0]}, and {kernel} runs")
+        return Answer(
+            True, f"the driver's module is built for kernel {vermagic.split()[0]}, and {kernel} runs"
+        )
     if facts.driver.modules:
         return Answer(False, f"{len(facts.driver.modules)} modules of the driver are loaded")
     if facts.pci and facts.complete:
-        return Answer(True, f"{len(facts.pci)} Ascend PCI function(s) are there, and no module of the driver is loaded")
+        return Answer(
+            True, f"{len(facts.pci)} Ascend PCI function(s) are there, and no module of the driver is loaded"
+        )
     return UNKNOWN
 
 
@@ -95,7 +105,9 @@ def held_by_container(facts: HostFacts, _: Mapping[str, str]) -> Answer:
         return UNKNOWN
     holders = _holders(facts)
     if holders:
-        named = "; ".join(f"{c.name}: {', '.join(d for d in c.devices if _DAVINCI.search(d))}" for c in holders[:4])
+        named = "; ".join(
+            f"{c.name}: {', '.join(d for d in c.devices if _DAVINCI.search(d))}" for c in holders[:4]
+        )
         return Answer(True, f"running containers hold device nodes ({named})")
     return Answer(False, "no running container of this engine holds a davinci node")
 
@@ -105,7 +117,9 @@ def used_by_process(facts: HostFacts, _: Mapping[str, str]) -> Answer:
     if facts.npu_smi.processes:
         p = facts.npu_smi.processes[0]
         more = f" and {len(facts.npu_smi.processes) - 1} more" if len(facts.npu_smi.processes) > 1 else ""
-        return Answer(True, f"npu-smi shows process {p.pid} {p.name or ''} on NPU {p.npu_id}{more}".replace("  ", " "))
+        return Answer(
+            True, f"npu-smi shows process {p.pid} {p.name or ''} on NPU {p.npu_id}{more}".replace("  ", " ")
+        )
     if facts.npu_smi.no_process_npus:
         return Answer(False, "npu-smi shows no process on any chip")
     return UNKNOWN
@@ -121,7 +135,9 @@ def capability_dropped(facts: HostFacts, _: Mapping[str, str]) -> Answer:
         return UNKNOWN
     if facts.os.uid == 0 and not mask & _DAC_OVERRIDE:
         return Answer(True, f"CapEff is {facts.os.cap_eff}: root without CAP_DAC_OVERRIDE")
-    return Answer(False, f"CapEff is {facts.os.cap_eff}" + ("" if facts.os.uid == 0 else ", and the user is not root"))
+    return Answer(
+        False, f"CapEff is {facts.os.cap_eff}" + ("" if facts.os.uid == 0 else ", and the user is not root")
+    )
 
 
 def manager_missing(facts: HostFacts, _: Mapping[str, str]) -> Answer:
@@ -178,7 +194,9 @@ def unhealthy(facts: HostFacts, _: Mapping[str, str]) -> Answer:
     """npu-smi shows a chip whose health is not OK."""
     bad = [c for c in facts.npu_smi.chips if c.health not in (None, "OK")]
     if bad:
-        return Answer(True, f"npu-smi shows NPU {bad[0].npu_id} chip {bad[0].chip_id} with health {bad[0].health}")
+        return Answer(
+            True, f"npu-smi shows NPU {bad[0].npu_id} chip {bad[0].chip_id} with health {bad[0].health}"
+        )
     if facts.npu_smi.chips:
         return Answer(False, f"npu-smi shows health OK for {len(facts.npu_smi.chips)} chip(s)")
     return UNKNOWN

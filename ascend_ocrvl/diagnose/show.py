@@ -32,13 +32,16 @@ def lines(diagnosis: Diagnosis) -> list[str]:
 def summary(diagnosis: Diagnosis) -> str:
     """One line that says how it stands."""
     read = f"{len(diagnosis.inputs)} input" + ("" if len(diagnosis.inputs) == 1 else "s")
-    counts = {s: sum(f.severity == s and f.follows_from is None for f in diagnosis.findings) for s in ("error", "warning")}
+    counts = {
+        s: sum(f.severity == s and f.follows_from is None for f in diagnosis.findings)
+        for s in ("error", "warning")
+    }
     told = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
     if not told:
         return f"Nothing that is known to be wrong in {read}."
     follow = sum(f.follows_from is not None for f in diagnosis.findings)
-    tail = f", and {follow} that follow{'s' if follow == 1 else ''} from {'it' if sum(counts.values()) == 1 else 'them'}"
-    return f"{' and '.join(told)} in {read}{tail if follow else ''}."
+    verb, whom = "follows" if follow == 1 else "follow", "it" if sum(counts.values()) == 1 else "them"
+    return f"{' and '.join(told)} in {read}" + (f", and {follow} that {verb} from {whom}." if follow else ".")
 
 
 def _finding(finding: LogFinding, diagnosis: Diagnosis) -> Iterator[str]:
@@ -62,9 +65,9 @@ def _finding(finding: LogFinding, diagnosis: Diagnosis) -> Iterator[str]:
     if finding.confidence != "high" and finding.determined:
         yield from _part("certainty", finding.confidence)
     followers = [f for f in diagnosis.findings if f.follows_from == finding.id]
-    for i, one in enumerate(followers):
-        where = f"{one.evidence[0].file}:{one.evidence[0].line}" if one.evidence else ""
-        yield f"  {'then' if i == 0 else '':{_LABEL - 2}}{one.title}  ({where})"
+    for i, follower in enumerate(followers):
+        where = ", ".join(f"{e.file}:{e.line}" for e in follower.evidence[:1])
+        yield f"  {'then' if i == 0 else '':{_LABEL - 2}}{follower.title}  ({where})"
 
 
 def _candidates(candidates: tuple[Candidate, ...]) -> Iterator[str]:

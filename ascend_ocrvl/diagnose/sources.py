@@ -6,18 +6,19 @@ files, folders, stdin; packed or not, in any encoding. Read in pieces, never as 
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from ascend_ocrvl.diagnose.model import Unread
 from ascend_ocrvl.errors import RequestError
 
-PIECE = 1024 * 1024
+PIECE = 512 * 1024
 HEAD = 4096  # bytes that tell what a file is
 _GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _BOMS = (  # the longer ones first: the mark of UTF-32 begins like that of UTF-16
@@ -36,7 +37,15 @@ class Source:
     path: Path | None = None
 
 
-class Broken(Exception):  # noqa: N818 - it ends a stream, and never leaves this room
+class Readable(Protocol):
+    """What a stream must be able to do."""
+
+    def read(self, size: int = -1, /) -> bytes | None:
+        """At most ``size`` bytes; nothing at the end."""
+        ...
+
+
+class Broken(Exception):
     """The rest of an input cannot be read; what came before can."""
 
 
@@ -105,7 +114,7 @@ def _is_binary(head: bytes) -> bool:
     return _wide_encoding(head) is None
 
 
-def pieces(stream: BinaryIO, broken: Callable[[str], None]) -> Iterator[bytes]:
+def pieces(stream: Readable, broken: Callable[[str], None]) -> Iterator[bytes]:
     """What is in a stream, as bytes of UTF-8 or of whatever one-byte encoding it has.
 
     ``broken`` is told why, when the rest of it cannot be read.
@@ -116,15 +125,18 @@ def pieces(stream: BinaryIO, broken: Callable[[str], None]) -> Iterator[bytes]:
         broken(str(e))
 
 
-def plain_pieces(stream: BinaryIO, broken: Callable[[str], None]) -> Iterator[bytes]:
-    """As :func:`pieces`, of a file that is read as it is."""
+def plain_pieces(stream: io.RawIOBase, broken: Callable[[str], None]) -> Iterator[memoryview]:
+    """As :func:`pieces`, of a file that is read as it is. The next piece overwrites the one before."""
+    piece = bytearray(PIECE)
+    view = memoryview(piece)
     try:
-        yield from raw(stream)
-    except Broken as e:
-        broken(str(e))
+        while length := stream.readinto(piece):
+            yield view[:length]
+    except OSError as e:
+        broken(e.strerror or str(e))
 
 
-def raw(stream: BinaryIO) -> Iterator[bytes]:
+def raw(stream: Readable) -> Iterator[bytes]:
     """A stream in pieces. Raises :class:`Broken` when it ends with an error."""
     read = getattr(
         stream, "read1", stream.read
@@ -253,18 +265,18 @@ def _wide_encoding(head: bytes) -> str | None:
 def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterable[bytes]]:
     """The first bytes, and all chunks again. A short first chunk is filled up: a pipe gives what it has."""
     it = iter(chunks)
-    first: list[bytes] = []
-    size = 0
-    for chunk in it:
-        first.append(chunk)
-        size += len(chunk)
-        if size >= HEAD:
-            break
-    start = b"".join(first)
+    first = b""
+    broken: Broken | None = None
+    try:
+        while len(first) < HEAD and (chunk := next(it, None)) is not None:
+            first += chunk
+    except Broken as e:
+        broken = e  # what came before it is read first
 
     def again() -> Iterator[bytes]:
-        if start:
-            yield start
+        yield first
+        if broken is not None:
+            raise broken
         yield from it
 
-    return start[:HEAD], again()
+    return first[:HEAD], again()

@@ -53,8 +53,8 @@ class Line:
     origin: str = ""
 
 
-def clean(raw: bytes) -> Line:
-    """The line that ``raw`` holds; of one that was written over, as progress bars are, what stands at the end.
+def clean(raw: bytes | bytearray) -> Line:
+    """The line that ``raw`` holds; of one that was written over, like a progress bar, what stands at the end.
 
     Never raises: what cannot be decoded is replaced.
     """
@@ -66,7 +66,7 @@ def clean(raw: bytes) -> Line:
     return _peel(_CONTROL.sub("", text).rstrip())
 
 
-def decode(raw: bytes) -> str:
+def decode(raw: bytes | bytearray) -> str:
     """Text of bytes: UTF-8, else GB 18030, which Chinese tools still write, else UTF-8 with replacements."""
     try:
         return raw.decode("utf-8")

@@ -100,8 +100,13 @@ def follow(
         exception=exception,
         message=tuple(m for m in message if m)[:_MESSAGE_LINES],
         frames=tuple(frames[-_FRAMES:]),
-        chained=any(line.stream == head.stream and line.text.startswith(_CHAIN) for line in before),
+        chained=_last_words(head, before).startswith(_CHAIN),
     )
+
+
+def _last_words(head: Line, before: Sequence[Line]) -> str:
+    """The last line of the same process before ``head`` that is not blank."""
+    return next((x.text for x in reversed(before) if x.stream == head.stream and x.text.strip()), "")
 
 
 def _ends_message(head: Line, line: Line, message: list[str]) -> bool:
@@ -113,7 +118,7 @@ def _ends_message(head: Line, line: Line, message: list[str]) -> bool:
 def _add_code(frames: list[str], text: str) -> None:
     """The source line of the frame before it; markers below it are left out."""
     code = text.strip()
-    if frames and code and not code.strip("^~ ") == "" and ": " not in frames[-1].split(" in ", 1)[-1]:
+    if frames and code.strip("^~ ") and ": " not in frames[-1].split(" in ", 1)[-1]:
         frames[-1] += f": {code}"
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 # (data, start, stop) → places in data, ascending, of the words that lie between start and stop
-Finder = Callable[[bytes, int, int], list[int]]
+Finder = Callable[[bytes | bytearray, int, int], list[int]]
 
 
 def finder(words: Sequence[bytes]) -> Finder:
@@ -28,7 +28,7 @@ def finder(words: Sequence[bytes]) -> Finder:
     # Leftmost matching is what lets it use vector instructions; at most 64 words do.
     automaton = ahocorasick_rs.BytesAhoCorasick(list(words), matchkind=ahocorasick_rs.MatchKind.LeftmostFirst)
 
-    def find(data: bytes, start: int, stop: int) -> list[int]:
+    def find(data: bytes | bytearray, start: int, stop: int) -> list[int]:
         part = memoryview(data)[start:stop]
         return [start + at for _, at, _ in automaton.find_matches_as_indexes(part)]
 
@@ -38,7 +38,7 @@ def finder(words: Sequence[bytes]) -> Finder:
 def plain_finder(words: Sequence[bytes]) -> Finder:
     """As :func:`finder`, with nothing but the standard library. It may find overlapping places too."""
 
-    def find(data: bytes, start: int, stop: int) -> list[int]:
+    def find(data: bytes | bytearray, start: int, stop: int) -> list[int]:
         places: list[int] = []
         for word in words:
             at = data.find(word, start, stop)

@@ -10,62 +10,56 @@ from dataclasses import dataclass
 
 BACK = 24 * 1024  # bytes before a line that belong to its neighbourhood
 AHEAD = 64 * 1024  # bytes after it; a traceback is seldom longer
-BLOCK = 1024 * 1024  # bytes that are looked at in one go
+BLOCK = 512 * 1024  # bytes that are looked at in one go
 LONGEST_WORD = 64  # no trigger is longer
 
 
 @dataclass(frozen=True)
 class Window:
-    """Part of a stream. Bytes from ``start`` to ``stop`` are to be looked at, the others are margin."""
+    """Part of a stream. Bytes from ``start`` to ``stop`` are to be looked at, the others are margin.
 
-    data: bytes
+    ``data`` is overwritten when the next window is asked for.
+    """
+
+    data: bytearray
     start: int
     stop: int
     offset: int  # of data[0] in the stream
 
 
-def windows(chunks: Iterable[bytes]) -> Iterator[Window]:
-    """Windows over a stream;
-
-    together their parts from start to stop are the stream, cut at line ends if possible.
-    """
-    held = b""
-    start = 0
-    offset = 0
-    for block in _blocks(chunks):
-        held += block
-        stop = len(held) - AHEAD
-        if stop <= start:
-            continue
-        line_end = held.rfind(b"\n", start, stop) + 1
-        # A line longer than a block is cut; a word on the cut is found by the second part, which begins
-        # before it.
-        stop = line_end if line_end > start else max(start, stop - LONGEST_WORD)
-        if stop <= start:
-            continue
-        yield Window(held, start, stop, offset)
-        drop = max(0, stop - BACK)
-        held = held[drop:]
-        offset += drop
-        start = stop - drop
-    if start < len(held):
-        yield Window(held, start, len(held), offset)
-
-
-def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of at most, and mostly, BLOCK."""
-    waiting: list[bytes] = []
-    size = 0
+def windows(chunks: Iterable[bytes | memoryview]) -> Iterator[Window]:
+    """Windows over a stream; their parts from start to stop are the stream, cut at line ends if possible."""
+    data = bytearray(BACK + AHEAD + BLOCK)  # one for all: fresh memory costs as much as looking
+    filled = start = offset = 0
     for chunk in chunks:
-        for at in range(0, len(chunk), BLOCK):
-            piece = chunk if len(chunk) <= BLOCK else chunk[at : at + BLOCK]
-            waiting.append(piece)
-            size += len(piece)
-            if size >= BLOCK:
-                yield waiting[0] if len(waiting) == 1 else b"".join(waiting)
-                waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
+        rest = memoryview(chunk)
+        while rest:
+            taken = rest[: len(data) - filled]
+            data[filled : filled + len(taken)] = taken
+            filled += len(taken)
+            rest = rest[len(taken) :]
+            if filled < len(data):
+                continue
+            stop = _cut(data, start)
+            yield Window(data, start, stop, offset)
+            drop = max(0, stop - BACK)
+            filled -= drop
+            data[:filled] = data[drop:]
+            offset += drop
+            start = stop - drop
+    del data[filled:]
+    if start < filled:
+        yield Window(data, start, filled, offset)
+
+
+def _cut(data: bytearray, start: int) -> int:
+    """Where a full window ends: at a line end, with the margin behind it.
+
+    A line longer than a block is cut; a word on the cut is found by the next window, which begins before it.
+    """
+    stop = len(data) - AHEAD
+    line_end = data.rfind(b"\n", start, stop) + 1
+    return line_end if line_end > start else stop - LONGEST_WORD
 
 
 class Neighbours:
@@ -84,11 +78,11 @@ class Neighbours:
         ]
         return (start or low), min(ends, default=high)
 
-    def before(self, start: int, count: int) -> list[bytes]:
+    def before(self, start: int, count: int) -> list[bytearray]:
         """Up to ``count`` lines that end before ``start``."""
         return self._data[max(0, start - BACK) : start].split(b"\n")[-count - 1 : -1]
 
-    def after(self, end: int, count: int) -> Iterator[bytes]:
+    def after(self, end: int, count: int) -> Iterator[bytearray]:
         """Up to ``count`` lines from the one after ``end``."""
         at = self._data.find(b"\n", end)
         limit = end + AHEAD

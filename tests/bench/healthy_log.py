@@ -4,6 +4,8 @@ The lines have the shapes of vLLM and vLLM-Ascend (start on a 310P, serving, an 
 pipeline service and of docker compose; numbers, times and addresses vary.
 """
 
+# ruff: noqa: E501 - lines of logs are as long as they are
+
 from __future__ import annotations
 
 import random
@@ -113,7 +115,10 @@ def lines(seed: int = 1, colour: bool = True) -> Iterator[str]:
         else:
             yield dress(
                 rng.choice(SPARSE).format(
-                    t=t, ip=f"10.1.2.{rng.randrange(256)}", port=rng.randrange(1 << 16), id=f"{rng.getrandbits(64):x}"
+                    t=t,
+                    ip=f"10.1.2.{rng.randrange(256)}",
+                    port=rng.randrange(1 << 16),
+                    id=f"{rng.getrandbits(64):x}",
                 )
             )
 

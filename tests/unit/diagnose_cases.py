@@ -1,14 +1,16 @@
 """Logs composed for known failures, and hosts whose facts go with them. See tests/data/logs."""
 
+# ruff: noqa: E501 - lines of logs are as long as they are
+
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from ascend_ocrvl.catalog.signature_schema import signatures
 from ascend_ocrvl.host import facts as f
 
 HERE = Path(__file__).resolve().parent
@@ -103,10 +105,14 @@ def _host(uid: int = 0, gids: tuple[int, ...] = (0,), node: tuple[int, int] = (1
     access = uid == 0 or uid == node[0] or node[1] in gids
     return f.HostFacts(
         complete=True,
-        os=f.OsFacts(kernel="5.10.0-136", uid=uid, gids=gids, user="root" if uid == 0 else "op", boot_time_s=2e9),
+        os=f.OsFacts(
+            kernel="5.10.0-136", uid=uid, gids=gids, user="root" if uid == 0 else "op", boot_time_s=2e9
+        ),
         pci=(f.PciDevice("0000:01:00.0", "19e5", "d500"),),
         device_nodes=tuple(
-            f.DeviceNode(p, "char", "0660", *node, "HwHiAiUser", "HwHiAiUser", readable=access, writable=access)
+            f.DeviceNode(
+                p, "char", "0660", *node, "HwHiAiUser", "HwHiAiUser", readable=access, writable=access
+            )
             for p in paths
         ),
         npu_smi=f.NpuSmi(path="/usr/local/bin/npu-smi", no_process_npus=(0,)),
@@ -128,7 +134,9 @@ def hosts() -> dict[str, f.HostFacts]:
     return {
         "well": well,
         "upgraded": replace(well, driver=replace(well.driver, install_log_mtime_s=2e9 + 7200)),
-        "other-kernel": replace(well, driver=replace(well.driver, modules=(), module_vermagic="5.10.0-60 SMP")),
+        "other-kernel": replace(
+            well, driver=replace(well.driver, modules=(), module_vermagic="5.10.0-60 SMP")
+        ),
         "outsider": _host(uid=1005, gids=(1005,)),
         "bare-root": replace(well, os=replace(well.os, cap_eff="0000000000000000", in_container=True)),
         "held": replace(well, docker=replace(well.docker, containers=(holder,))),
@@ -138,6 +146,63 @@ def hosts() -> dict[str, f.HostFacts]:
     }
 
 
-def without_numbers(text: str) -> str:
-    """``text`` with digits replaced, to compare what does not depend on them."""
-    return re.sub(r"\d+", "#", text)
+TITLES = {
+    "serving": "Serving (vLLM-Ascend)",
+    "client": "Client (PaddleOCR, PaddleX)",
+    "host": "Host (driver, devices, docker)",
+}
+
+
+def coverage_page() -> str:
+    """The text of docs/diagnose-coverage.md; `python tests/unit/diagnose_cases.py` writes it."""
+    known = {failure.id: failure for failure in signatures().failures}
+    every = cases()
+    named = {(c.list, c.row) for c in every if c.expect}
+    used = {c.expect for c in every if c.expect}
+    page = [
+        "# What `diagnose` knows",
+        "",
+        "Known failures of PaddleOCR-VL on vLLM-Ascend, and the signature that names each. A row without one says why:",
+        "most leave nothing in any log. Every row with a signature has a composed log in `tests/data/logs`, in which the",
+        "signature must come first. Signatures are in `ascend_ocrvl/catalog/signatures.yaml`, with their sources; the",
+        "tables of error codes that are the fallback in `ascend_ocrvl/catalog/error_codes.yaml`.",
+        "",
+        f"{len({(c.list, c.row) for c in every})} failures; {len(named)} are named, by {len(used)} signatures. There are "
+        f"{len(known)} in all: the others are consequences,",
+        "causes beyond the lists, and lines that are known to be harmless.",
+        "",
+    ]
+    for name, title in TITLES.items():
+        page += [
+            f"## {title}",
+            "",
+            "| failure | what happens | signature, or why there is none |",
+            "|---|---|---|",
+        ]
+        page += [f"| {c.list} {c.row} | {c.about} | {_answer(c)} |" for c in every if c.list == name]
+        page.append("")
+    page += ["## Further signatures", "", "| signature | title |", "|---|---|"]
+    for failure in known.values():
+        if failure.id not in used:
+            kind = (
+                " (harmless)"
+                if failure.severity == "noise"
+                else " (a consequence)"
+                if failure.symptom
+                else ""
+            )
+            page.append(f"| `{failure.id}` | {failure.title}{kind} |")
+    return "\n".join(page) + "\n"
+
+
+def _answer(case: Case) -> str:
+    if case.expect is None:
+        return f"none: {case.why}"
+    cause = f", cause `{case.cause}`" if case.cause else ""
+    return f"`{case.expect}`{cause}" + (" with facts of the host" if case.facts else "")
+
+
+PAGE = HERE.parents[1] / "docs" / "diagnose-coverage.md"
+
+if __name__ == "__main__":
+    PAGE.write_text(coverage_page(), encoding="utf-8")

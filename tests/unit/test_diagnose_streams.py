@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,12 @@ def ids(diagnosis: Diagnosis) -> list[str]:
 EXPECTED = ids(diagnose_text(LOG))
 
 
-# ---- encodings and archives -------------------------------------------------------------------------------------------
+# ---- encodings and archives --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"]
+)
 def test_encoding_makes_no_difference(encoding: str) -> None:
     """Wide encodings are told by their mark, or by their zeros."""
     diagnosis = diagnose_text(LOG.encode(encoding))
@@ -98,7 +101,7 @@ def test_padding_behind_an_archive_is_no_damage() -> None:
     assert b"".join(unpacked([gzip.compress(b"a"), gzip.compress(b"b")])) == b"ab"
 
 
-# ---- dress of lines ---------------------------------------------------------------------------------------------------
+# ---- dress of lines ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,10 +115,14 @@ def test_padding_behind_an_archive_is_no_damage() -> None:
         ("[pod/vlm-0/server] (APIServer pid=1) boom", "boom", "pod/vlm-0/server"),
         ("Nov 30 10:00:00 node7 docker[812]: boom", "boom", "docker[812]"),
         ("[rank0]: RuntimeError: boom", "RuntimeError: boom", "rank0"),
-        ('{"log":"\\u001b[31mboom\\u001b[0m\\n","stream":"stderr","time":"2026-11-30T10:00:00Z"}', "boom", ""),
+        (
+            '{"log":"\\u001b[31mboom\\u001b[0m\\n","stream":"stderr","time":"2026-11-30T10:00:00Z"}',
+            "boom",
+            "",
+        ),
         ("\x1b[1;36m(EngineCore pid=1)\x1b[0;0m \x1b[31mboom\x1b[0m\r", "boom", "EngineCore pid=1"),
         ("\x1b]0;title\x07boom \x9b31m\u202eevil", "boom 31mevil", ""),
-        ("(EngineCore pid=1)   File \"x.py\", line 1, in f", '  File "x.py", line 1, in f', "EngineCore pid=1"),
+        ('(EngineCore pid=1)   File "x.py", line 1, in f', '  File "x.py", line 1, in f', "EngineCore pid=1"),
     ],
 )
 def test_prefixes_come_off(raw: str, text: str, stream: str) -> None:
@@ -129,8 +136,12 @@ DRESSES = {
     "crlf": lambda t: t.replace("\n", "\r\n"),
     "progress bars": lambda t: t.replace("\n", "\nLoading:  10%|# |\rLoading: 100%|##|\r"),
     "compose": lambda t: "".join(f"vlm-1  | {line}" for line in t.splitlines(keepends=True)),
-    "cri": lambda t: "".join(f"2026-11-30T10:00:00.1Z stderr F {line}" for line in t.splitlines(keepends=True)),
-    "journal": lambda t: "".join(f"Nov 30 10:00:00 node docker[1]: {line}" for line in t.splitlines(keepends=True)),
+    "cri": lambda t: "".join(
+        f"2026-11-30T10:00:00.1Z stderr F {line}" for line in t.splitlines(keepends=True)
+    ),
+    "journal": lambda t: "".join(
+        f"Nov 30 10:00:00 node docker[1]: {line}" for line in t.splitlines(keepends=True)
+    ),
     "json-file": lambda t: "".join(
         json.dumps({"log": line, "stream": "stderr"}) + "\n" for line in t.splitlines(keepends=True)
     ),
@@ -172,7 +183,7 @@ def test_what_a_client_sent_is_no_evidence() -> None:
     assert ids(diagnose_text(LINE)) == ["libatb-missing"]
 
 
-# ---- size ---------------------------------------------------------------------------------------------------------------
+# ---- size --------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data())
@@ -189,13 +200,13 @@ def test_windows_cover_a_stream_once() -> None:
     """Windows look at each byte once when lines are short, and never lose one when they are endless."""
     rng = random.Random(4)
     text = b"".join(b"x" * rng.randrange(300) + b"\n" for _ in range(40_000))
-    looked = b"".join(w.data[w.start : w.stop] for w in windows([text]))
+    looked = b"".join(bytes(w.data[w.start : w.stop]) for w in windows([text]))
     assert looked == text
     endless = bytes(rng.randrange(97, 122) for _ in range(3 * BLOCK))
     spans = [(w.offset + w.start, w.offset + w.stop) for w in windows([endless])]
     assert spans[0][0] == 0
     assert spans[-1][1] == len(endless)
-    assert all(later[0] <= earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    assert all(later[0] <= earlier[1] for earlier, later in pairwise(spans))
 
 
 @pytest.mark.parametrize("at", [0, BLOCK - AHEAD - 40, BLOCK - 20, BLOCK, BLOCK + 1, 2 * BLOCK + 7])
@@ -248,7 +259,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     assert int(done.stdout) < 150
 
 
-# ---- the two ways of looking --------------------------------------------------------------------------------------------
+# ---- the two ways of looking -------------------------------------------------------------------------------
 
 
 @given(st.binary(max_size=4000), st.lists(st.sampled_from(signatures().triggers), max_size=30))
@@ -278,16 +289,16 @@ def test_without_the_fast_library_the_findings_are_the_same(monkeypatch: pytest.
     assert slow == [diagnose_text(composed(c), product=c.product).findings for c in known_cases() if c.expect]
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def test_folders_are_walked_and_programs_left_out(tmp_path: Path) -> None:
-    """All logs of a folder are read in the order of their names; what is no text is left out, links do not loop."""
+    """All logs of a folder are read by the order of their names; programs are left out, links do not loop."""
     plog = tmp_path / "ascend" / "log" / "debug" / "plog"
     plog.mkdir(parents=True)
     (plog / "plog-213_20261130100000001.log").write_text(
-        "[ERROR] HCCL(213,python3):2026-11-30-10:00:00.1 [hccl_socket.cc:106] [213][HcclSocket][Listen] socket type[0], "
-        "listen on ip[192.2.2.1] and specific port[16666] fail. Please check the port status\n"
+        "[ERROR] HCCL(213,python3):2026-11-30-10:00:00.1 [hccl_socket.cc:106] [213][HcclSocket][Listen] "
+        "socket type[0], listen on ip[192.2.2.1] and specific port[16666] fail. Check the port status\n"
     )
     (tmp_path / "serve.log.1.gz").write_bytes(gzip.compress(healthy_text().encode()))
     (tmp_path / "model.safetensors").write_bytes(b"\x00\x01\x02" * 3000 + LINE.encode())
@@ -297,7 +308,9 @@ def test_folders_are_walked_and_programs_left_out(tmp_path: Path) -> None:
     assert ids(diagnosis) == ["hccl-port"]
     assert diagnosis.findings[0].evidence[0].file.endswith("plog-213_20261130100000001.log")
     assert not any("safetensors" in name for name in diagnosis.inputs)
-    assert ids(diagnose_paths([str(tmp_path / "model.safetensors")])) == ["libatb-missing"], "named: it is read"
+    assert ids(diagnose_paths([str(tmp_path / "model.safetensors")])) == ["libatb-missing"], (
+        "named: it is read"
+    )
 
 
 def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -320,7 +333,7 @@ def test_both_ways_of_counting_lines_agree(parts: list[bytes], data: st.DataObje
     """Lines counted while a stream goes by are those counted in its file afterwards."""
     whole = b"\n".join(parts)
     counter = StreamLines()
-    assert b"".join(counter.watch(parts and [whole] or [])) == whole
+    assert b"".join(counter.watch([whole])) == whole
     path = Path(f"/tmp/ocrvl-lines-{random.getrandbits(64):x}")
     path.write_bytes(whole)
     try:
@@ -332,14 +345,21 @@ def test_both_ways_of_counting_lines_agree(parts: list[bytes], data: st.DataObje
         path.unlink()
 
 
-# ---- anything ---------------------------------------------------------------------------------------------------------------
+# ---- anything ----------------------------------------------------------------------------------------------
 
 
 def fragments() -> st.SearchStrategy[str]:
     """Pieces of real messages, cut and mixed with anything."""
     texts = [t for f in signatures().failures for t in (*f.examples, *f.near_misses)]
-    texts += ["Traceback (most recent call last):\n", '  File "a.py", line 3, in f\n', "(EngineCore pid=1) ", "«lib»"]
-    return st.one_of(st.sampled_from(texts), st.text(max_size=60), st.sampled_from(["\n", "\r", "\x1b[", "{\"log\":"]))
+    texts += [
+        "Traceback (most recent call last):\n",
+        '  File "a.py", line 3, in f\n',
+        "(EngineCore pid=1) ",
+        "«lib»",
+    ]
+    return st.one_of(
+        st.sampled_from(texts), st.text(max_size=60), st.sampled_from(["\n", "\r", "\x1b[", '{"log":'])
+    )
 
 
 @given(st.lists(fragments(), max_size=25), st.sampled_from([None, "a2", "310p", "cuda", "nonsense"]))
@@ -373,7 +393,7 @@ def test_rubbish_around_a_failure_hides_nothing() -> None:
     assert "libatb-missing" in ids(diagnose_text(b"x" + rubbish + b"\n" + LINE.encode() + b"\n" + rubbish))
 
 
-# ---- health -----------------------------------------------------------------------------------------------------------------
+# ---- health ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("colour", [True, False])
@@ -386,8 +406,11 @@ def test_a_healthy_service_gives_no_error_and_no_warning(seed: int, colour: bool
 
 
 def test_the_end_of_an_engine_is_harmless_after_a_shutdown_only() -> None:
-    """"EngineCore died unexpectedly" after "Shutdown complete" is known noise; without it the engine died."""
-    died = "ERROR 11-30 12:00:00 [core_client.py:564] Engine core proc EngineCore died unexpectedly, shutting down client.\n"
+    """After "Shutdown complete" the message that the engine died is noise; without it, it is an error."""
+    died = (
+        "ERROR 11-30 12:00:00 [core_client.py:564] Engine core proc EngineCore died unexpectedly, "
+        "shutting down client.\n"
+    )
     done = "INFO 11-30 12:00:00 [core.py:1010] Shutdown complete\n"
     assert diagnose_text(done + died).findings == ()
     assert ids(diagnose_text(died)) == ["engine-died"]
