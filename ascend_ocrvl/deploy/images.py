@@ -121,8 +121,8 @@ def _fetch(wanted: Wanted, hands: Hands) -> str:
         first = first or match
         last = (text.strip().splitlines() or ["nothing was said"])[-1]
         failures.append(f"{registry_of(reference)}: {match.line if match else last}")
-        if match is not None and not match.signature.elsewhere:
-            first = match
+        # What the registry itself says is decisive; a mirror may just not carry the image.
+        if reference == wanted.reference and match is not None and not match.signature.elsewhere:
             break
         if reference != (wanted.reference, *wanted.others)[-1]:
             hands.narrator.say(f"{failures[-1]} Another registry is tried.")

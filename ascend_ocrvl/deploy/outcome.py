@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ascend_ocrvl import values
 from ascend_ocrvl.deploy.ready import endpoint
 from ascend_ocrvl.deploy.steps import Record
 from ascend_ocrvl.errors import OcrvlError
 from ascend_ocrvl.plan.model import Plan, Service
-from ascend_ocrvl.preflight.finding import Finding, Outcome
+
+if TYPE_CHECKING:
+    from ascend_ocrvl.preflight.finding import Finding
 
 SCHEMA = "deploy/1"
 
@@ -50,7 +52,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         """The JSON document (schema ``ascend-ocrvl/deploy/1``)."""
         plan = self.plan
-        worse = [f for f in self.findings if f.outcome not in (Outcome.PASS, Outcome.SKIP)]
+        worse = [f for f in self.findings if f.outcome.value not in ("pass", "skip")]
         return {
             "schema": f"ascend-ocrvl/{SCHEMA}",
             "outcome": self.outcome,

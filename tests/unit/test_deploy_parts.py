@@ -93,6 +93,18 @@ def test_every_way_in_which_a_pull_fails_has_its_own_cause_and_remedy(
     assert said in caught.value.found
 
 
+def test_a_mirror_that_has_not_got_the_image_is_not_the_last_word() -> None:
+    """Only the registry itself decides that there is no such tag; the next mirror may carry it."""
+    host = FakeHost(
+        fails={
+            f"docker pull {IMAGE}": (1, "dial tcp: connect: connection refused"),
+            f"docker pull {MIRRORS[0]}": (1, "manifest unknown: manifest unknown"),
+        }
+    )
+    detail, _ = fetch(host)
+    assert "pulled from quay.nju.edu.cn" in detail
+
+
 def test_an_image_for_another_processor_is_refused_and_a_pulled_one_removed() -> None:
     """amd64 on an aarch64 host: the engine would only warn. What was pulled for nothing goes again."""
     there = FakeHost(images={IMAGE: "linux/amd64"})

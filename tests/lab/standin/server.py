@@ -4,15 +4,17 @@
 It takes the command line of vLLM and behaves as the environment asks:
 
     STANDIN_START_S=SECONDS   time before it listens (default 0.3)
+    STANDIN_ANSWER_S=SECONDS  time for an answer to a request for text (default 0)
+    STANDIN_CRASH_ON=N        crash as said by STANDIN_CRASH only where there is a /dev/davinciN
     STANDIN_CRASH=NAME        print /standin/logs/NAME.log after the start time, and end with status 1
     STANDIN_SICK=1            answer 503 on /health for ever
     STANDIN_SERVED=NAME       serve under another name than --served-model-name
     STANDIN_TEXT=TEXT         read this in every picture ("" for an empty answer)
-    STANDIN_FORGET_AFTER=N    read N pictures right, and nothing after that
+    STANDIN_KNOWS=CASE        read this case of the suite right, and nothing else
     STANDIN_QUIT_AFTER=N      end with status 1 after N requests for text
 
-The pictures that it knows are in /standin/answers.json: SHA-256 of the file to text. Another picture reads as
-nothing.
+The pictures that it knows are in /standin/answers.json: SHA-256 of a file to case and text. Any other picture
+reads as nothing.
 """
 
 import base64
@@ -93,10 +95,12 @@ class Handler(BaseHTTPRequestHandler):
         if Handler.asked > int(os.environ.get("STANDIN_QUIT_AFTER", "1000000")):
             log("ERROR", "EngineCore encountered a fatal error.")
             os._exit(1)
+        time.sleep(float(os.environ.get("STANDIN_ANSWER_S", "0")))
         picture = picture_of(request["messages"][-1])
-        text = os.environ.get("STANDIN_TEXT", self.answers.get(hashlib.sha256(picture).hexdigest(), ""))
-        if Handler.asked > int(os.environ.get("STANDIN_FORGET_AFTER", "1000000")):
+        case, text = self.answers.get(hashlib.sha256(picture).hexdigest(), ("", ""))
+        if os.environ.get("STANDIN_KNOWS", case) != case:
             text = ""
+        text = os.environ.get("STANDIN_TEXT", text)
         usage = {"prompt_tokens": 100, "completion_tokens": len(text), "total_tokens": 100 + len(text)}
         base = {"id": "chatcmpl-standin", "created": int(time.time()), "model": self.served, "usage": usage}
         if request.get("stream"):
@@ -130,7 +134,8 @@ def main():
     log("INFO", f"device nodes: {' '.join(nodes)}")
     time.sleep(float(os.environ.get("STANDIN_START_S", "0.3")))
     crash = os.environ.get("STANDIN_CRASH")
-    if crash:
+    only_on = os.environ.get("STANDIN_CRASH_ON")
+    if crash and (only_on is None or f"davinci{only_on}" in nodes):
         print((HOME / "logs" / f"{crash}.log").read_text(), flush=True)
         sys.exit(1)
     Handler.answers = json.loads((HOME / "answers.json").read_text())
