@@ -118,7 +118,7 @@ def deploy(
         return _on_hosts(where, request, dress, keep_going=keep_going, as_json=as_json)
     report = run(request, dress(this_site(command)), catalog.load(), telling)
     telling.close()
-    return _show(report, as_json=as_json)
+    return show(report, as_json=as_json)
 
 
 def _as_it_is(site: Site) -> Site:
@@ -192,7 +192,8 @@ def _without_secrets(words: list[str]) -> list[str]:
     return shown
 
 
-def _show(report: Any, *, as_json: bool) -> int:
+def show(report: Any, *, as_json: bool) -> int:
+    """Print what a deployment on this host came to; its exit status."""
     from ascend_ocrvl.cli.output import emit_json, show_error
 
     if as_json:

@@ -81,7 +81,7 @@ class SshTransport:
         self._sudo_words: tuple[str, ...] | None = None
         self._opening = threading.Lock()
         self._asking_sudo = threading.Lock()
-        self._known: dict[tuple[str, ...], Result] = {}
+        self._known: list[Result] = []
 
     @property
     def name(self) -> str:
@@ -140,12 +140,12 @@ class SshTransport:
 
         A command that was not foreseen may change something, and drops them all.
         """
-        self._known = {r.argv: r for r in results}
+        self._known = list(results)
 
     def _recall(self, argv: tuple[str, ...], *, ask: bool) -> Result | None:
-        answer = self._known.pop(argv, None) if ask else None
-        if answer is None:
-            self._known = {}
+        answer = next((r for r in self._known if r.argv == argv), None) if ask else None
+        # By identity: the same question may be asked twice.
+        self._known = [r for r in self._known if r is not answer] if answer is not None else []
         return answer
 
     @property

@@ -84,7 +84,7 @@ def test_an_unchanged_host_costs_two_round_trips(desk: Desk, duo: Host) -> None:
     assert again["outcome"] == "unchanged"
     assert again["round_trips"] == 2, dump(again)
     assert again["accepted"] is True
-    assert duo.inspect(name)["State"]["StartedAt"] == before
+    assert duo.inspect("ascend-ocrvl-310p-0")["State"]["StartedAt"] == before
 
 
 def test_a_dry_run_prints_what_a_real_run_does_on_each_host(desk: Desk, a2: Host, duo: Host) -> None:
