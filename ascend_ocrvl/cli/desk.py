@@ -45,11 +45,13 @@ class Desk:
 
         Raises `UnreachableError`.
         """
+        from ascend_ocrvl.deploy.gateway_services import gateway_kind
         from ascend_ocrvl.deploy.there import find_folder
         from ascend_ocrvl.host.ssh import SshTransport
 
         if isinstance(self.transport, SshTransport):
             self.folder = find_folder(self.transport)
+            self.kinds = (*self.kinds, gateway_kind(self.folder))
             self.address = self.transport.address
             who = f"{self.me.user}@{self.me.machine}"
             say = self.hands.narrator.say

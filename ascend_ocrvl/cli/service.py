@@ -38,6 +38,7 @@ def status(*, as_json: bool, where: Where) -> int:
     from ascend_ocrvl.fleet.run import Outcome, smallest
 
     def look(desk: Desk) -> tuple[Search, list[tuple[Deployed, Health]]]:
+        desk.locate()
         search = desk.search()
         return search, [(f.deployed, ask_health(f.deployed, desk.senses)) for f in search.found]
 
@@ -81,6 +82,7 @@ def logs(*, name: str | None, tail: int, everything: bool, follow: bool, where: 
 
         def read(desk: Desk) -> None:
             head = f"{desk.name:<{width}} | " if there.several else ""
+            desk.locate()
             one = pick(desk.search(), name, verb="logs")
             lines = None if everything else tail
             one.kind.logs(desk.hands, one.deployed, lines, follow, lambda line: click.echo(head + line))

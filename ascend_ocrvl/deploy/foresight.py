@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import shlex
 
-from ascend_ocrvl.deploy import docker
+from ascend_ocrvl.deploy import docker, nginx
 from ascend_ocrvl.deploy.history import read_words
 from ascend_ocrvl.host.transport import Result, Transport
 from ascend_ocrvl.plan.model import Plan
@@ -22,7 +22,12 @@ def ask(transport: Transport, plan: Plan, folder: str) -> tuple[Result, ...]:
     if not names:
         return ()
     mark = f"@@{secrets.token_hex(8)}"
-    listed, looked, kept = docker.list_ours(), docker.inspect(*names), read_words(folder, plan.digest)
+    listed, looked = docker.list_ours(), docker.inspect(*names)
+    more = [read_words(folder, plan.digest)]
+    if plan.gateway is not None:
+        more.append(nginx.read(f"{folder}/gateway"))
+        if plan.gateway.keys is not None:
+            more.append(nginx.keys_fresh(f"{folder}/gateway", plan.gateway.keys))
     script = "\n".join(
         (
             f"mark={mark}",
@@ -30,15 +35,14 @@ def ask(transport: Transport, plan: Plan, folder: str) -> tuple[Result, ...]:
             f"ours=$({shlex.join(listed)} 2>&1); status=$?; printf '%s\\n' \"$ours\"; (exit $status); end",
             f"{shlex.join(looked)} 2>/dev/null; end",
             f"{shlex.join(docker.inspect())} $ours 2>/dev/null; end",
-            f"{shlex.join(kept)} 2>/dev/null; end",
+            *(f"{shlex.join(words)} 2>/dev/null; end" for words in more),
         )
     )
     done = transport.run(("sh", "-s"), timeout_s=60, stdin=script)
     answers = parse(done.stdout, mark)
-    if len(answers) != 4 or any(status for _, status in answers[:3]):
+    if len(answers) != 3 + len(more) or any(status for _, status in answers[:3]):
         return ()  # something is missing or wrong: asked one by one, it says what
-    ours = answers[0][0].split()
-    questions = (listed, looked, docker.inspect(*ours), kept)
+    questions = (listed, looked, docker.inspect(*answers[0][0].split()), *more)
     return tuple(
         Result(argv, status, text, "", done.seconds)
         for argv, (text, status) in zip(questions, answers, strict=True)
