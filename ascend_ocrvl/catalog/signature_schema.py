@@ -37,6 +37,7 @@ class CauseRule:
     fact: str | None = (
         None  # name of a question to the host's facts (diagnose.host): yes settles, no rules out
     )
+    weak: bool = False  # a yes of the facts speaks for it, and does not settle
     products: tuple[str, ...] = ()  # a cause on these only
 
 

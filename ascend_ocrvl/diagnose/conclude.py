@@ -113,8 +113,11 @@ def _candidates(
             from ascend_ocrvl.diagnose.host import QUESTIONS  # only with facts: it imports their classes
 
             answer = QUESTIONS[rule.fact](facts, sighting.groups)
-            if answer.holds is not None:
-                standing, because = ("settled" if answer.holds else "ruled out"), answer.because
+            because = answer.because
+            if answer.holds is False:
+                standing = "ruled out"
+            elif answer.holds and not rule.weak:
+                standing = "settled"
         commands = _commands(rule.commands, sighting.groups)
         made.append(Candidate(rule.id, rule.cause, rule.tell, standing, because, rule.remedy, commands))
     if sighting.settled:

@@ -20,7 +20,7 @@ _FRESH_S = 5  # a log entry this close to the boot was not written before it
 
 @dataclass(frozen=True)
 class Answer:
-    """``holds`` is None when the facts do not tell."""
+    """``holds`` is None when the facts do not tell; ``because`` may then say what speaks for it."""
 
     holds: bool | None
     because: str = ""
@@ -100,27 +100,34 @@ def _holders(facts: HostFacts) -> list[ContainerFacts]:
 
 
 def held_by_container(facts: HostFacts, _: Mapping[str, str]) -> Answer:
-    """A running container that is not privileged has davinci nodes, and thereby owns them."""
+    """Running containers that are not privileged have the davinci nodes, and thereby own them.
+
+    It holds when all nodes of the host are taken: with some of them free, the failing one may be among these.
+    """
     if facts.docker.server_version is None:
         return UNKNOWN
     holders = _holders(facts)
-    if holders:
-        named = "; ".join(
-            f"{c.name}: {', '.join(d for d in c.devices if _DAVINCI.search(d))}" for c in holders[:4]
-        )
-        return Answer(True, f"running containers hold device nodes ({named})")
-    return Answer(False, "no running container of this engine holds a davinci node")
+    if not holders:
+        return Answer(False, "no running container of this engine holds a davinci node")
+    taken = {d for c in holders for m in map(_DAVINCI.search, c.devices) if m for d in [m[0]]}
+    named = "; ".join(
+        f"{c.name}: {', '.join(d for d in c.devices if _DAVINCI.search(d))}" for c in holders[:4]
+    )
+    all_taken = {f"/dev/davinci{n}" for n in facts.davinci_numbers} <= taken
+    return Answer(True if all_taken else None, f"running containers hold device nodes ({named})")
 
 
 def used_by_process(facts: HostFacts, _: Mapping[str, str]) -> Answer:
-    """npu-smi shows a process on a chip."""
-    if facts.npu_smi.processes:
-        p = facts.npu_smi.processes[0]
-        more = f" and {len(facts.npu_smi.processes) - 1} more" if len(facts.npu_smi.processes) > 1 else ""
-        return Answer(
-            True, f"npu-smi shows process {p.pid} {p.name or ''} on NPU {p.npu_id}{more}".replace("  ", " ")
+    """npu-smi shows a process on every chip; with some of them free, the failing one may be among these."""
+    smi = facts.npu_smi
+    if smi.processes:
+        p = smi.processes[0]
+        more = f" and {len(smi.processes) - 1} more" if len(smi.processes) > 1 else ""
+        said = (
+            f"npu-smi shows process {' '.join(str(x) for x in (p.pid, p.name) if x)} on NPU {p.npu_id}{more}"
         )
-    if facts.npu_smi.no_process_npus:
+        return Answer(None if smi.no_process_npus else True, said)
+    if smi.no_process_npus:
         return Answer(False, "npu-smi shows no process on any chip")
     return UNKNOWN
 
@@ -191,14 +198,14 @@ def library_missing(facts: HostFacts, groups: Mapping[str, str]) -> Answer:
 
 
 def unhealthy(facts: HostFacts, _: Mapping[str, str]) -> Answer:
-    """npu-smi shows a chip whose health is not OK."""
-    bad = [c for c in facts.npu_smi.chips if c.health not in (None, "OK")]
+    """npu-smi shows health other than OK for every chip; with some of them well, it may be another one."""
+    chips = facts.npu_smi.chips
+    bad = [c for c in chips if c.health not in (None, "OK")]
     if bad:
-        return Answer(
-            True, f"npu-smi shows NPU {bad[0].npu_id} chip {bad[0].chip_id} with health {bad[0].health}"
-        )
-    if facts.npu_smi.chips:
-        return Answer(False, f"npu-smi shows health OK for {len(facts.npu_smi.chips)} chip(s)")
+        said = f"npu-smi shows NPU {bad[0].npu_id} chip {bad[0].chip_id} with health {bad[0].health}"
+        return Answer(True if len(bad) == len(chips) else None, said)
+    if chips:
+        return Answer(False, f"npu-smi shows health OK for {len(chips)} chip(s)")
     return UNKNOWN
 
 

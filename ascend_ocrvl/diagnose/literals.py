@@ -1,8 +1,8 @@
 """What a line must contain, literally, for a pattern to fit it.
 
 Patterns are tried only on lines that have their literal, which is found many at a time. That is right only
-when the literal is in every line that the pattern fits, so alternatives at the top level are refused: they are
-two patterns.
+when the literal is in every line that the pattern fits, so alternatives at the top level are refused: they
+are two patterns.
 """
 
 from __future__ import annotations

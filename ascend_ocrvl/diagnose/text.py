@@ -26,10 +26,10 @@ _LAYERS = (
     re.compile(
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<origin>[\w.@/-]+(?:\[\d+\])?): "
     ),  # journal, syslog
-    re.compile(r"\((?P<stream>[\w .-]{1,40} pid=\d+(?:, ip=[^)]+)?)\)[ ]?"),  # vLLM, Ray
+    re.compile(r"\((?P<stream>(?:[\w .-]{1,40} )?pid=\d+(?:, ip=[^)]+)?)\)[ ]?"),  # vLLM, Ray
     re.compile(r"\[(?P<stream>rank\d+)\]:[ ]?"),  # torch.distributed
     re.compile(
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\][ ]?"
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\][ ]?"
     ),  # vLLM
     re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):[ ]{2,}"),  # uvicorn
 )

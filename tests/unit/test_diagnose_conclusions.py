@@ -132,6 +132,26 @@ def test_two_facts_that_speak_for_two_causes_settle_nothing() -> None:
     }
 
 
+def test_a_fact_that_only_speaks_for_a_cause_does_not_settle_it() -> None:
+    """A proxy that is set may be the cause or not: it is shown first, with what speaks for it."""
+    finding = top("openai.APIConnectionError: Connection error.\n", facts=hosts()["proxy"])
+    assert finding.cause_id is None
+    assert finding.candidates[0].id == "proxy"
+    assert "no_proxy" in finding.candidates[0].because
+    assert any(
+        "speaks for it" in x for x in lines(diagnose_text("httpx.ConnectError", facts=hosts()["proxy"]))
+    )
+
+
+def test_a_device_that_is_held_elsewhere_settles_nothing_while_others_are_free() -> None:
+    """On a host with several chips another container may well hold one of them."""
+    one = hosts()["held"]
+    free = replace(one.device_nodes[0], path="/dev/davinci1")
+    finding = top(DCMI, facts=replace(one, device_nodes=(*one.device_nodes, free)))
+    assert finding.cause_id is None
+    assert finding.candidates[0].id == "held"
+
+
 def test_what_the_log_says_counts_more_than_the_host() -> None:
     """ret=4 in the log is a missing right, whatever else the host looks like now."""
     finding = top("DrvMngGetConsoleLogLevel failed. (ret=4)\n" + DCMI, facts=hosts()["upgraded"])
