@@ -169,19 +169,32 @@ def default_image(product_id: str) -> str:
     return f"quay.io/ascend/vllm-ascend:{tag}"
 
 
+def _gateway_image(host: Host) -> None:
+    from ascend_ocrvl import catalog
+
+    reference = catalog.query.text(catalog.load(), "gateway.image")
+    tag = reference.rpartition(":")[2]
+    push(tag, "nginx", repository="library/nginx")
+    # dockerd takes docker.io's certificate from the system's authorities alone, so it comes by another name.
+    host.sh(f"docker pull -q quay.io/library/nginx:{tag}; docker tag quay.io/library/nginx:{tag} {reference}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def images(hosts: dict[str, Host]) -> None:
     """The images of the default releases, in the registry and on the hosts that serve."""
+    _gateway_image(hosts["duo"])
     for product, on in (("310p", ("duo", "users")), ("a2", ("a2",))):
         reference = default_image(product)
         push(reference.rpartition(":")[2], product)
         for name in on:
-            hosts[name].sh(f"docker pull -q {reference}")
+            if name in hosts:  # LAB_HOSTS may name fewer
+                hosts[name].sh(f"docker pull -q {reference}")
 
 
 CLEAN = """
 pkill -f lab-listener || true
 pkill -KILL -f ascend_ocrvl || true
+pkill -KILL -x nginx || true
 docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1 || true
 iptables -F OUTPUT
 rm -rf /var/lib/ascend-ocrvl /home/*/.local /run/lab-oci /tmp/* /root/.cache

@@ -19,7 +19,7 @@ CACHE = "/root/.cache"
 
 def port_free(ctx: Context) -> list[Finding] | Finding:
     """The ports of the services are free, or already ours."""
-    wanted = [(s, s.port, s.bind) for s in ctx.services]
+    wanted = [(s, s.port, s.bind) for s in (*ctx.services, *_gateway(ctx))]
     if not wanted:
         return skipped("No plan says which ports are needed.")
     if ctx.facts.listeners is None and ctx.facts.docker.server_version is None:
@@ -42,6 +42,12 @@ def port_free(ctx: Context) -> list[Finding] | Finding:
             )
         )
     return taken or passed(f"Port {listed(port for _, port, _ in wanted)} free{_ours_note(ctx)}.")
+
+
+def _gateway(ctx: Context) -> tuple[Service, ...]:
+    """The gateway, as far as its port is concerned, is one more service."""
+    front = ctx.plan.gateway if ctx.plan is not None else None
+    return (Service(front.name, "container", front.port, front.bind, ""),) if front is not None else ()
 
 
 def _ours_note(ctx: Context) -> str:
