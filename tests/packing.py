@@ -33,6 +33,18 @@ def config_of(
     ).encode()
 
 
+def two_images(first: str, second: str) -> bytes:
+    """An archive with two images, as `docker save A B` writes it."""
+    one, other = config_of(), config_of(soc="", layer=b"other")
+    digests = [hashlib.sha256(raw).hexdigest() for raw in (one, other)]
+    entries = [
+        {"Config": f"{d}.json", "RepoTags": [n], "Layers": []}
+        for d, n in zip(digests, (first, second), strict=True)
+    ]
+    files = {f"{digests[0]}.json": one, f"{digests[1]}.json": other}
+    return _tar({**files, "manifest.json": json.dumps(entries).encode()})
+
+
 def _tar(files: dict[str, bytes]) -> bytes:
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:

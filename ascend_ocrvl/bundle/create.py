@@ -117,7 +117,7 @@ def _gather(order: Order, catalog: Catalog, hands: Hands) -> _Load:
     plan, spec = _plan(order, catalog)
     arch = order.arch or plan.arch
     weights = _weights(order, plan, hands)
-    references = tuple(dict.fromkeys(s.image for s in plan.services if s.image))
+    references = plan.images
     images: tuple[FoundImage, ...] = ()
     if references and "image" not in order.leave_out:
         images = images_of(references, order.image_archives, arch, hands, catalog)
@@ -254,8 +254,10 @@ def _write(order: Order, load: _Load, created: str, narrator: Narrator) -> None:
             writer.add(f"wheels/{wheel.name}", "wheel", Source.file(wheel).chunks())
         for file in load.weights:
             writer.add(f"weights/{file.name}", "weights", Source.file(file.path).chunks())
-        packed = tuple(_pack(image, writer) for image in load.images)
-        manifest = replace(draft, items=tuple(writer.items), images=packed)
+        packed: list[PackedImage] = []
+        for image in load.images:
+            packed.append(_pack(image, writer, _place_of(image, load.images)))
+        manifest = replace(draft, items=tuple(writer.items), images=tuple(packed))
         writer.finish(manifest.text())
     narrator.end(f"Bundle {order.path}", "done", f"{manifest.size / 1e9:.2f} GB", 0.0)
 
@@ -293,15 +295,21 @@ def _draft(order: Order, load: _Load, created: str) -> Manifest:
     )
 
 
-def _pack(image: FoundImage, writer: Writer) -> PackedImage:
+def _place_of(image: FoundImage, images: tuple[FoundImage, ...]) -> str:
+    """Where an image's archive goes: one that holds several images is packed once."""
+    return next(i.path for i in images if i is image or (image.archive and i.archive == image.archive))
+
+
+def _pack(image: FoundImage, writer: Writer, path: str) -> PackedImage:
     """Write an image's archive, and read from it what was written."""
     if image.archive is not None:
-        writer.add(image.path, "image", image.archive.chunks())
-        return PackedImage(image.path, image.reference, image.name, image.identity, image.digests)
-    written = writer.add(image.path, "image", save_chunks(image.reference))
+        if not any(i.path == path for i in writer.items):
+            writer.add(path, "image", image.archive.chunks())
+        return PackedImage(path, image.reference, image.name, image.identity, image.digests)
+    written = writer.add(path, "image", save_chunks(image.reference))
     saved, name = choose(read_archive(written), image.reference, f"docker save {image.reference}")
     if saved.identity.layers != image.identity.layers:
         raise ApplyError(
             f"The image {image.reference} was changed while it was being saved.", remedy="The same again."
         )
-    return PackedImage(image.path, image.reference, name, saved.identity, image.digests)
+    return PackedImage(path, image.reference, name, saved.identity, image.digests)

@@ -86,16 +86,16 @@ def _steps(bundle: Bundle, plan: Plan, arrangement: Arrangement, *, dry: bool) -
     brings_weights = bool(plan.weights and bundle.manifest.of("weights"))
     missing = remembered(bundle, folder)
     steps = [room_step(bundle, folder, plan.arch, missing)] if brings_weights or packed else []
+    for reference in plan.images:  # that of the gateway among them
+        step = packed.get(f"Image {reference}")
+        steps.append(step or absent_image_step(Wanted(reference, plan.arch), bundle))
     for step in arrangement.steps:
-        if step.id == "image":
-            reference = step.title.removeprefix("Image ")
-            steps.append(packed.get(step.title) or absent_image_step(Wanted(reference, plan.arch), bundle))
-        elif step.id == "weights" and brings_weights:
+        if step.id == "weights" and brings_weights:
             steps.append(weights_step(bundle, folder, missing))
             steps += [] if dry else [replace(step, id="weights:check", title="Weights, looked at")]
         elif step.id == "folders" and brings_weights and dry:
             steps.append(folders_step(_without_mount(plan, folder)))
-        else:
+        elif step.id != "image":
             steps.append(step)
     return steps
 

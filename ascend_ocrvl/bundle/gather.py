@@ -61,18 +61,23 @@ def images_of(
             wanted=f"an archive for each of: {', '.join(references)}",
         )
     read = [(Source.file(path), read_archive(Source.file(path))) for path in archives]
-    return tuple(_from_archives(r, read) for r in references)
+    only = len(references) == 1  # then an archive may call it otherwise
+    return tuple(_from_archives(r, read, only=only) for r in references)
 
 
-def _from_archives(reference: str, read: Sequence[tuple[Source, tuple[ArchivedImage, ...]]]) -> FoundImage:
+def _from_archives(
+    reference: str, read: Sequence[tuple[Source, tuple[ArchivedImage, ...]]], *, only: bool
+) -> FoundImage:
     for source, images in read:
-        if any(reference in image.names for image in images) or len(read) == 1:
+        if only or any(reference in image.names for image in images):
             image, name = choose(images, reference, str(source.path))
             return FoundImage(reference, name, image.identity, image.env, (), source.size, source)
     raise ImageArchiveError(
         f"No archive has the image {reference}.",
         wanted=f"one that `docker save {reference}` wrote",
-        remedy=f"docker save -o image.tar {reference}",
+        why="" if only else "The plan needs several images: its services' and its gateway's.",
+        remedy=f"docker save -o image.tar {reference}\n--image-archive FILE     may be given for each"
+        + ("" if only else "\n--gateway host     needs no image for the gateway"),
     )
 
 

@@ -140,18 +140,20 @@ def _place(bundle: Bundle, item: Item, folder: str, hands: Hands) -> None:
     if hands.dry:
         hands.narrator.would(shown)
         return
-    from ascend_ocrvl.host.ssh import SshTransport
+    from ascend_ocrvl.host.transport import LocalTransport
 
     def tell(done: int, total: int) -> None:
         hands.narrator.live(f"{name}: {done / 1e9:.1f} of {total / 1e9:.1f} GB")
 
-    if isinstance(hands.transport, SshTransport):
+    if isinstance(hands.transport, LocalTransport):
+        write_checked(checked(bundle, item), folder, name, item.size, hands.narrator.live)
+    else:
+        from ascend_ocrvl.host.ssh import SshTransport
         from ascend_ocrvl.host.upload import upload
 
+        assert isinstance(hands.transport, SshTransport), "no other way to a host"  # noqa: S101
         source = bundle.source(item.path)
         upload(hands.transport, source, target, sha256=item.sha256, on_progress=tell)
-    else:
-        write_checked(checked(bundle, item), folder, name, item.size, hands.narrator.live)
     hands.audit("unpack weights", (*words, ">", target), 0)
 
 

@@ -202,7 +202,9 @@ def fronted(arrangement: Arrangement, plan: Plan, hands: Hands, folder: str, sen
     seen = see(front, hands, now)
     move = move_of(front, seen, nginx_conf(front.gateway, upstreams_of(plan)), hands)
     image = front.gateway.image
-    fetch = (image_step(Wanted(image, plan.arch)),) if image and move != "keep" else ()
+    step = image_step(Wanted(image, plan.arch))
+    brought = any(s.title == step.title for s in arrangement.steps)  # by a bundle
+    fetch = (step,) if image and move != "keep" and not brought else ()
     ports = {front.gateway.port} if seen.running(front.gateway.kind) else set()
     return replace(
         arrangement,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from typing import Any
 from ascend_ocrvl.errors import ApplyError, UnreachableError
 from ascend_ocrvl.host.source import Source
 from ascend_ocrvl.host.ssh import SshTransport
+from ascend_ocrvl.host.stop import current
 
 Progress = Callable[[int, int], None]  # bytes that are on the host, bytes in all
 PART = ".part"
@@ -84,7 +84,7 @@ def upload(
             if attempt + 1 == attempts:
                 raise
             transport.close()
-            time.sleep(pause_s)
+            current().sleep(pause_s)
     raise AssertionError("attempts is at least 1")
 
 
@@ -206,7 +206,9 @@ class _Upload:
 
     def _counted(self, resumed_at: int) -> Iterator[bytes]:
         """The chunks that are missing on the host; each one goes into the sum and is told."""
+        stop = current()
         for chunk in self._source.chunks(skip=resumed_at):
+            stop.check()
             yield chunk
             self._sum.update(chunk)
             self.sent += len(chunk)

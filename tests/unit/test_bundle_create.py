@@ -17,6 +17,7 @@ from packing import (
     fake_docker,
     oci_archive,
     old_archive,
+    two_images,
     write_archive,
     write_weights,
     write_wheels,
@@ -313,6 +314,25 @@ def test_of_several_images_the_wanted_one_is_taken(tmp_path: Path) -> None:
     assert choose((image, image), REFERENCE, "x")[1] == REFERENCE
     with pytest.raises(ImageArchiveError, match="has the images a:1"):
         choose((image, image), "b:2", "x")
+
+
+def test_several_images_are_packed_and_an_archive_of_both_once(order: Order, tmp_path: Path) -> None:
+    """Services and gateway have an image each; one archive may hold both, or each has its own."""
+    spec = Spec(product="310p", npus=(0, 1))
+    service, gateway = make_plan(spec, SHELF).images
+    (tmp_path / "both.tar").write_bytes(two_images(service, gateway))
+    made = make(replace(order, spec=spec, image_archives=(tmp_path / "both.tar",)))
+    assert [(i.reference, i.path) for i in made.manifest.images] == [
+        (service, "images/vllm-ascend-v0.23.0-310p.tar"),
+        (gateway, "images/vllm-ascend-v0.23.0-310p.tar"),
+    ]
+    assert len(made.manifest.of("image")) == 1
+    second = write_archive(tmp_path / "gateway.tar", gateway, soc="")
+    each = replace(order, spec=spec, image_archives=(*order.image_archives, second), path=tmp_path / "2.tar")
+    assert len({i.path for i in make(each).manifest.images}) == 2
+    with pytest.raises(ImageArchiveError, match="No archive has the image") as caught:
+        make(replace(order, spec=spec, path=tmp_path / "3.tar"))
+    assert "--gateway host" in caught.value.remedy
 
 
 HERE = wheel_room.Target("3.11", "x86_64")

@@ -339,13 +339,27 @@ def test_an_image_that_the_bundle_has_not_is_not_pulled(packed: Bundle, store: P
     spec, _ = wanted_of(packed, Spec(weights=str(tmp_path / "host")))
     plan = replace(make_plan(spec, SHELF), arch="aarch64")
     hands = Hands(LocalTransport(), Words())
+    plan = replace(plan, services=(replace(plan.services[0], image="docker.io/library/nginx:1"),))
     arrangement = arrange_from(packed, usual("image Image docker.io/library/nginx:1"))(plan, hands, SHELF)
-    step = next(s for s in arrangement.steps if s.id == "image")
+    (step,) = (s for s in arrangement.steps if s.id == "image")
     with pytest.raises(RequestError, match=r"docker\.io/library/nginx:1"):
         step.done(hands)
     images = {"docker.io/library/nginx:1": {"Id": "sha256:1", "Os": "linux", "Architecture": "arm64"}}
     (store / "images.json").write_text(json.dumps(images))
     assert step.done(hands) == "is on the host"
+
+
+def test_the_gateways_image_comes_from_the_bundle_or_not_at_all(packed: Bundle, store: Path) -> None:
+    """A plan with a gateway asks for its image in front of everything, and it is never pulled."""
+    spec, _ = wanted_of(packed, Spec(npus=(0, 1)))
+    plan = replace(make_plan(spec, SHELF), arch="aarch64")
+    assert plan.gateway is not None
+    hands = Hands(LocalTransport(), Words())
+    arrangement = arrange_from(packed, usual(f"image Image {REFERENCE}"))(plan, hands, SHELF)
+    titles = [s.title for s in arrangement.steps if s.id == "image"]
+    assert titles == [f"Image {REFERENCE}", f"Image {plan.gateway.image}"]
+    with pytest.raises(RequestError, match="The plan needs the image"):
+        next(s for s in arrangement.steps if s.title == titles[1]).done(hands)
 
 
 def test_inspect_prints_what_is_in_it(packed: Bundle) -> None:
