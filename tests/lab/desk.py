@@ -8,7 +8,7 @@ import pty
 import select
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,12 @@ class Desk:
 
     home: Path
     config: str = ""
+    extra: dict[str, str] = field(default_factory=dict)  # more environment
 
     def environment(self) -> dict[str, str]:
         """What a program of the operator's sees."""
         return {
+            **self.extra,
             "HOME": str(self.home),
             "PATH": PATH,
             "LANG": "C.UTF-8",
