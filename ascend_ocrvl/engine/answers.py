@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class ErrorAnswer(Exception):  # noqa: N818 - it is an answer that travels as an exception
+class ErrorAnswer(Exception):
     """An HTTP error that the client gets to see."""
 
     def __init__(

@@ -212,8 +212,8 @@ class Engine:
             return
         sent = request.headers.get("authorization", "")
         kind, _, token = sent.partition(" ")
-        # Compared in constant time, as bytes: a header may hold any character.
-        same = hmac.compare_digest(token.strip().encode(errors="surrogateescape"), key.encode())
+        # Compared in constant time, as the bytes that were sent: Starlette reads headers as latin-1.
+        same = hmac.compare_digest(token.strip().encode("latin-1"), key.encode())
         if kind.lower() != "bearer" or not same:
             raise unauthorized()
 

@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 
 from ascend_ocrvl.engine.layout import Quad, Run, reading_order
-from ascend_ocrvl.engine.tiles import Tile, detection_tiles, keeps
+from ascend_ocrvl.engine.spaces import restore_spaces
+from ascend_ocrvl.engine.tiles import Tile, detection_tiles, keeps, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,8 @@ MIN_SCORE = 0.55
 SLICE = 24
 # A picture with a side below this many pixels holds no text that anybody could read.
 MIN_SIDE = 4
+# From this share of the strongest contrast to the paper on, a pixel is ink.
+INK = 0.35
 # What the recogniser brings every crop to, in pixels.
 READER_HEIGHT = 48
 # A box counts from this mean probability on. RapidOCR's 0.5 loses single digits that stand alone, such as a
@@ -39,7 +42,7 @@ _BLANKS = re.compile(" +")
 _QUIET = {"Global.log_level": "error", "Global.use_cls": False, "Global.use_preprocess_img": False}
 
 
-class Cancelled(Exception):  # noqa: N818 - nothing failed
+class Cancelled(Exception):
     """Nobody waits for the picture any more."""
 
 
@@ -85,7 +88,9 @@ class Reader:
         }
         # RapidOCR's results are unions over all of its stages, which its own types cannot tell apart.
         self._detector: Any = RapidOCR(params={**quiet, **scale, "Global.use_rec": False})
-        self._recogniser: Any = RapidOCR(params={**quiet, "Global.use_det": False})
+        self._recogniser: Any = RapidOCR(
+            params={**quiet, "Global.use_det": False, "Global.return_word_box": True}
+        )
         self._crop: Callable[[Any, Any], Any] = get_rotate_crop_image
 
     def warm_up(self) -> None:
@@ -102,7 +107,7 @@ class Reader:
         quads: list[Quad] = []
         for tile in detection_tiles(pixels.shape[1], pixels.shape[0]):
             _stop_if(cancelled)
-            quads += self._detect(pixels, tile)
+            quads = merged(quads, self._detect(pixels, tile))
         detected = time.perf_counter()
         runs = reading_order(quads)
         lines = self._recognise(pixels, runs, cancelled)
@@ -137,14 +142,31 @@ class Reader:
             _stop_if(cancelled)
             part = order[start : start + SLICE]
             result = self._recogniser.recognize_txt([crops[i] for i in part])
-            for i, text, score in zip(part, result.txts, result.scores, strict=True):
-                read[i] = (_BLANKS.sub(" ", text).strip(), float(score))
+            for i, text, score, words in zip(
+                part, result.txts, result.scores, result.word_results, strict=True
+            ):
+                read[i] = (_BLANKS.sub(" ", _spaced(text, words, crops[i])).strip(), float(score))
         return tuple(
             Line(text, score, run.row, run.quad)
             for i, run in enumerate(runs)
             for text, score in [read[i]]
             if text and score >= MIN_SCORE
         )
+
+
+def _spaced(text: str, words: Any, crop: Any) -> str:
+    """The text of a crop with lost blanks put back; ``words`` is RapidOCR's account of where characters
+    stand."""
+    if not words.line_txt_len:
+        return text
+    step = crop.shape[1] / words.line_txt_len  # pixels per column of the recogniser
+    columns = [(column + 0.5) * step for word in words.word_cols for column in word]
+    grey = crop.astype(np.int16).mean(axis=2)
+    contrast = np.abs(grey - np.median(grey))
+    ink = contrast > INK * contrast.max()
+    rows = np.flatnonzero(ink.any(axis=1))
+    height = int(rows[-1] - rows[0] + 1) if rows.size else crop.shape[0]
+    return restore_spaces(text, columns, (~ink.any(axis=0)).tolist(), height)
 
 
 def _enlarged(crop: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import warnings
 
@@ -36,8 +37,15 @@ def serve(settings: Settings) -> int:
         timeout_graceful_shutdown=settings.shutdown_timeout_s,
     )
     server = uvicorn.Server(config)
+    # When it has shut down, uvicorn raises the signal once more; the end that was asked for is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended)
     try:
         server.run()
     except SystemExit as e:  # uvicorn ends the process itself when the port is taken
         return int(e.code or 0) if isinstance(e.code, int) else 1
     return 0 if server.started else 1
+
+
+def _ended(_number: int, _frame: object) -> None:
+    raise SystemExit(0)

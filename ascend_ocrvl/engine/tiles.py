@@ -8,7 +8,10 @@ centre lies in its part.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ascend_ocrvl.engine.layout import Quad
 
 # The short side is brought to at least this, as PP-OCR's own configuration does (limit_side_len, limit_type
 # min) …
@@ -21,6 +24,7 @@ MAX_WIDTH = 2048
 # A strip is at most this high, in pixels of the detector; strips overlap by several lines of text.
 STRIP_HEIGHT = 2048
 STRIP_OVERLAP = 256
+STRIP_SLACK = 32
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Tile:
 
 
 def detection_tiles(width: int, height: int) -> tuple[Tile, ...]:
-    """The strips of a picture, from the top; together they answer for every row once."""
+    """The strips of a picture, from the top; together they answer for every row."""
     scale = detection_scale(width, height)
     strip, overlap = STRIP_HEIGHT / scale, STRIP_OVERLAP / scale
     if height <= strip * 1.25:  # a little more in one strip is cheaper than a second one
@@ -63,5 +67,26 @@ def detection_scale(width: int, height: int) -> float:
 
 
 def keeps(tile: Tile, y: float) -> bool:
-    """Whether ``tile`` answers for a box with its centre in row ``y``."""
-    return tile.first <= y < tile.last
+    """Whether ``tile`` answers for a box with its centre in row ``y``, or nearly so.
+
+    Two strips see a box a little differently, so both answer for the rows between them; see `merged`.
+    """
+    slack = STRIP_SLACK / tile.scale
+    return tile.first - slack <= y < tile.last + slack
+
+
+def merged(quads: Sequence[Quad], more: Sequence[Quad]) -> list[Quad]:
+    """The boxes of the strips above and of the next one, without those that both have."""
+    return [*quads, *(q for q in more if not any(_same_place(q, other) for other in quads))]
+
+
+def _same_place(a: Quad, b: Quad) -> bool:
+    """The smaller box lies by more than half within the larger one."""
+    (al, at, ar, ab), (bl, bt, br, bb) = _bounds(a), _bounds(b)
+    shared = max(0.0, min(ar, br) - max(al, bl)) * max(0.0, min(ab, bb) - max(at, bt))
+    return shared > min((ar - al) * (ab - at), (br - bl) * (bb - bt)) / 2
+
+
+def _bounds(quad: Quad) -> tuple[float, float, float, float]:
+    xs, ys = [p[0] for p in quad], [p[1] for p in quad]
+    return min(xs), min(ys), max(xs), max(ys)

@@ -51,7 +51,7 @@ def http(
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=120) as answer:
+        with opener.open(request, timeout=600) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as e:
         return e.code, dict(e.headers), e.read()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_ocrvl.engine.layout import Quad
 from ascend_ocrvl.engine.tiles import (
     MAX_ENLARGEMENT,
     MAX_SHORT_SIDE,
@@ -17,6 +18,7 @@ from ascend_ocrvl.engine.tiles import (
     detection_scale,
     detection_tiles,
     keeps,
+    merged,
 )
 
 
@@ -44,14 +46,37 @@ def test_long_receipt_is_cut_into_overlapping_strips() -> None:
 
 
 @given(st.integers(4, 12_000), st.integers(4, 40_000))
-def test_every_row_is_answered_for_once_and_seen(width: int, height: int) -> None:
-    """For any size: each row belongs to exactly one strip, which sees it; a strip's size is bounded."""
+def test_every_row_is_answered_for_and_seen(width: int, height: int) -> None:
+    """For any size: each row belongs to a strip, which sees it; at a cut to both; strips are bounded."""
     tiles = detection_tiles(width, height)
     assert tiles[0].top == 0
     assert tiles[-1].bottom == height
-    for y in {0.0, height / 3, height / 2, height - 1.0, *(t.first for t in tiles[1:])}:
-        (mine,) = [t for t in tiles if keeps(t, y)]
-        assert mine.top <= y <= mine.bottom
+    cuts = {t.first for t in tiles[1:]}
+    for y in {0.0, height / 3, height / 2, height - 1.0, *cuts}:
+        mine = [t for t in tiles if keeps(t, y)]
+        assert len(mine) in ((2,) if y in cuts else (1, 2))
+        assert all(t.top <= y <= t.bottom for t in mine)
     for tile in tiles:
         assert (tile.bottom - tile.top) * tile.scale <= STRIP_HEIGHT * 1.25 + 2
         assert width * tile.scale <= MAX_WIDTH + 1
+
+
+def box(left: float, top: float, width: float, height: float = 20) -> Quad:
+    """An upright box."""
+    return ((left, top), (left + width, top), (left + width, top + height), (left, top + height))
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "count"),
+    [
+        ([box(0, 0, 90)], [box(0, 1, 91)], 1),  # seen by both, a pixel apart
+        ([box(0, 0, 90)], [box(0, 24, 90)], 2),  # the next line
+        ([box(0, 0, 90)], [box(200, 0, 90)], 2),  # the next column
+        ([box(0, 0, 200)], [box(0, 0, 90), box(110, 0, 90)], 1),  # joined above, apart below
+        ([box(0, 0, 90), box(110, 0, 90)], [box(0, 0, 200)], 2),
+        ([], [box(0, 0, 90)], 1),
+    ],
+)
+def test_boxes_that_two_strips_see_are_taken_once(above: list[Quad], below: list[Quad], count: int) -> None:
+    """A line at the cut is neither lost nor read twice."""
+    assert len(merged(above, below)) == count
