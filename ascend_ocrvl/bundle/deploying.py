@@ -75,7 +75,11 @@ def arrange_from(bundle: Bundle, usual: Arrange) -> Arrange:
         arrangement = usual(plan, hands, catalog)
         if not any(s.kind == "container" for s in plan.services):
             return arrangement
-        return replace(arrangement, steps=tuple(_steps(bundle, plan, arrangement, dry=hands.dry)))
+        brought = {i.reference for i in bundle.manifest.images}
+        if plan.weights and bundle.manifest.of("weights"):
+            brought.add(plan.weights)
+        steps = _steps(bundle, plan, arrangement, dry=hands.dry)
+        return replace(arrangement, steps=tuple(steps), brought=frozenset(brought))
 
     return arrange
 

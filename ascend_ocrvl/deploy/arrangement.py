@@ -27,6 +27,7 @@ class Arrangement:
     steps: tuple[Step, ...]  # up to running services
     watched: tuple[Watched, ...]
     after: tuple[Step, ...] = ()  # once the services have proved themselves
+    brought: frozenset[str] = frozenset()  # images and folders that the steps put on the host, from a bundle
     own_ports: frozenset[int] = frozenset()  # on which what is kept or replaced listens now
     replaces: bool = False  # something that ran before is taken away for it
     well: bool = False  # docker's own health check of every service passes

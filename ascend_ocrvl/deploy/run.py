@@ -222,7 +222,10 @@ def _preflight(work: Work, plan: Plan, spec: Spec, facts: HostFacts, arrangement
 
     ignore = work.request.ignore
     own_ports = arrangement.own_ports if arrangement else ()
-    findings = run_checks(facts, work.catalog, plan, spec, ignore=ignore, own_ports=own_ports)
+    brought = arrangement.brought if arrangement else ()
+    findings = run_checks(
+        facts, work.catalog, plan, spec, ignore=ignore, own_ports=own_ports, brought=brought
+    )
     work.report.findings = findings
     if arrangement is None or not arrangement.unchanged:  # what runs and stays needs no leave to run
         for finding in findings:

@@ -63,6 +63,7 @@ class Context:
     release: Release | None = None
     refusal: OcrvlError | None = None  # why there is no plan
     own_ports: frozenset[int] = frozenset()  # ports that services of ours already listen on
+    brought: frozenset[str] = frozenset()  # images and folders that the deployment itself brings to the host
 
     @cached_property
     def remembered(self) -> dict[Spec, Any]:

@@ -29,19 +29,19 @@ def run_checks(
     ignore: Collection[str] = (),
     refusal: OcrvlError | None = None,
     own_ports: Collection[int] = (),
+    brought: Collection[str] = (),
     checks: Sequence[Check] = CHECKS,
 ) -> tuple[Finding, ...]:
     """The findings of all checks, in the order of the table.
 
     ``only`` and ``ignore`` hold ids; an ignored failure becomes a warning that stays visible. ``refusal`` is
     the error that took the place of a plan. ``own_ports`` are ports on which services of ours are known to
-    listen. A
-    check that crashes gives a finding with outcome ``error``. Raises `RequestError` for an id that does not
-    exist.
+    listen, ``brought`` the images and folders that the deployment puts on the host itself. A check that
+    crashes gives a finding with outcome ``error``. Raises `RequestError` for an id that does not exist.
     """
     for option, ids in (("--only", only), ("--ignore", ignore)):
         must_exist(ids, option, checks)
-    context = make_context(facts, catalog, plan, spec, refusal=refusal, own_ports=own_ports)
+    context = make_context(facts, catalog, plan, spec, refusal=refusal, own_ports=own_ports, brought=brought)
     chosen = (
         [c for c in checks if c.id in only] if only else [c for c in checks if c.applies(context.product)]
     )
@@ -56,6 +56,7 @@ def make_context(
     *,
     refusal: OcrvlError | None = None,
     own_ports: Collection[int] = (),
+    brought: Collection[str] = (),
 ) -> Context:
     """The input of the checks, with the product and the release that the request comes down to."""
     detection = detect(facts, catalog)
@@ -70,6 +71,7 @@ def make_context(
         release=_release(catalog, plan, spec, product),
         refusal=refusal,
         own_ports=frozenset(own_ports),
+        brought=frozenset(brought),
     )
 
 

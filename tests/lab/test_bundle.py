@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Host, default_image
+from desk import Desk, by_host
 
 from ascend_ocrvl import catalog
 from ascend_ocrvl.bundle import Bundle, Order, create, load_steps, open_bundle, without
@@ -217,3 +218,30 @@ def test_a_bundle_is_opened_and_its_image_known(bundle: Bundle) -> None:
     cargo = cargo_of(open_bundle(bundle.path), bundle.manifest.images[0])
     assert cargo.identity.platform == "linux/amd64"
     assert cargo.reference == IMAGE
+
+
+def test_a_bundle_is_deployed_over_ssh_on_a_host_without_a_registry(
+    duo: Host, bundle: Bundle, tmp_path: Path
+) -> None:
+    """From the operator's desk: image and weights go over SSH, nothing is pulled; again, nothing is sent."""
+    duo.sh("docker image prune -af >/dev/null; rm -rf /opt/ascend-ocrvl")
+    duo.sh("iptables -A OUTPUT -p tcp --dport 443 -j DROP")
+    desk = Desk(tmp_path)
+    words = ("deploy", "--host", "duo", "--from-bundle", str(bundle.path))
+    try:
+        first = desk.json(*words, timeout=600)
+        host = by_host(first)["duo"] if "hosts" in first else first
+        assert (host["outcome"], host["accepted"]) == ("deployed", True)
+        commands = [c for s in host["steps"] for c in s["commands"]]
+        assert any(c.endswith("| docker load --quiet") for c in commands)
+        assert not any("docker pull" in c for c in commands)
+        assert duo.sh(f"ls {WEIGHTS}").split() == ["config.json", "model.safetensors", "tokenizer.json"]
+        again = desk.json(*words, timeout=600)
+        host = by_host(again)["duo"] if "hosts" in again else again
+        assert host["outcome"] == "unchanged"
+        assert [c for s in host["steps"] for c in s["commands"]] == []
+    finally:
+        duo.sh(
+            "iptables -F OUTPUT; docker ps -aq | xargs -r docker rm -f >/dev/null; rm -rf /opt/ascend-ocrvl"
+        )
+        duo.sh(f"docker pull -q {IMAGE}")

@@ -328,6 +328,7 @@ def test_a_deployment_takes_from_the_bundle_and_pulls_nothing(
     hands = Hands(LocalTransport(), Words())
     inner = usual(f"image Image {REFERENCE}", "weights", "container:x")
     arrangement = arrange_from(packed, inner)(plan, hands, SHELF)
+    assert arrangement.brought == {REFERENCE, str(tmp_path / "host")}
     assert [s.id for s in arrangement.steps] == ["room", "image", "weights", "weights:check", "container:x"]
     record = Record()
     run_steps(arrangement.steps[:3], hands, record)

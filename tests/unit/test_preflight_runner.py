@@ -13,7 +13,7 @@ from preflight_hosts import bare, duo, planned, user, with_smi
 
 from ascend_ocrvl.catalog import load
 from ascend_ocrvl.errors import ChecksFailed, ExitStatus, RequestError
-from ascend_ocrvl.host.facts import Chip, HostFacts
+from ascend_ocrvl.host.facts import Chip, HostFacts, PathFacts
 from ascend_ocrvl.plan import Spec
 from ascend_ocrvl.preflight import CHECKS, Check, Finding, Outcome, blocking, gate, run_checks, summarise
 from ascend_ocrvl.preflight.summary import in_groups
@@ -115,6 +115,24 @@ def test_an_own_port_is_not_taken():
     facts = bare(listeners=(Listener("127.0.0.1", 8000, "python3"),))
     assert {f.check: f.outcome for f in run(facts, "cpu")}["port.free"] is Outcome.FAIL
     assert {f.check: f.outcome for f in run(facts, "cpu", own_ports=(8000,))}["port.free"] is Outcome.PASS
+
+
+def test_what_the_deployment_brings_is_not_missed():
+    """A weights folder and an image that a bundle puts on the host need not be there before."""
+    spec = Spec(product="310p", weights="/opt/weights", image="quay.io/ascend/vllm-ascend:v0.23.0-310p")
+    facts = duo()
+    plan, refusal = planned(facts, spec)
+    gone = replace(facts, paths=(*facts.paths, PathFacts("/opt/weights", "missing")))
+
+    def outcomes(**options: object) -> dict[str, Outcome]:
+        found = run_checks(gone, load(), plan, spec, refusal=refusal, **options)  # type: ignore[arg-type]
+        return {f.check: f.outcome for f in found}
+
+    assert outcomes()["weights"] is Outcome.FAIL
+    assert outcomes()["image.present"] is Outcome.WARN
+    brought = outcomes(brought=("/opt/weights", spec.image))
+    assert brought["weights"] is Outcome.PASS
+    assert brought["image.present"] is Outcome.PASS
 
 
 def test_the_gate_names_what_failed_and_how_to_overrule_it():

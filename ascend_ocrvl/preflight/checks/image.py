@@ -34,6 +34,9 @@ def present(ctx: Context) -> Finding:
     missing = [name for name in wanted if name not in here(ctx)]
     if not missing:
         return passed(f"{listed(wanted)} is here.")
+    missing = [name for name in missing if name not in ctx.brought]
+    if not missing:
+        return passed(f"{listed(wanted)} comes with this deployment.")
     image = shlex.quote(missing[0])
     archive = missing[0].rsplit("/", 1)[-1].replace(":", "_") + ".tar.gz"
     kylin = (ctx.facts.os.id or "").lower().startswith("kylin")

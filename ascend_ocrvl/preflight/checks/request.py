@@ -205,7 +205,7 @@ def _keys(plan: Plan | None, option: str) -> list[str]:
     text = flag(plan.services[0], option) if plan and plan.services else None
     try:
         value = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return list(value) if isinstance(value, dict) else []
 

@@ -280,6 +280,8 @@ def weights(ctx: Context) -> Finding:
             f"The weights come from {hub} at the first start; whether it is reached from here, the facts do "
             "not say."
         )
+    if folder in ctx.brought:
+        return passed(f"{folder} comes with this deployment.")
     seen = ctx.facts.path(folder)
     if seen is None:
         return skipped(f"The probe did not look at {folder}.")
