@@ -58,10 +58,18 @@ def status(*, as_json: bool, where: Where) -> int:
                 name = host if where.remote else "this host"
                 more = "" if where.remote else " `ascend-ocrvl deploy` starts one."
                 click.echo(f"No service of ascend-ocrvl is on {name}.{more}", err=True)
-    failures(outcomes)
-    if where.remote:
-        failures([Outcome(h, error=p) for h, (search, _) in found for p in search.problems])
-    return int(smallest(o.status for o in outcomes))
+    # An engine that does not answer hides its services. That matters where none was seen; beside others it is
+    # told
+    # of other hosts only, for a machine that runs the CPU engine may well have a docker that sleeps.
+    hidden = [
+        Outcome[Any](h, error=p)
+        for h, (search, rows) in found
+        for p in search.problems
+        if where.remote or not rows
+    ]
+    failures([*outcomes, *hidden])
+    empty = [Outcome[Any](h, error=p) for h, (search, rows) in found for p in search.problems if not rows]
+    return int(smallest(o.status for o in [*outcomes, *empty]))
 
 
 @click.command()

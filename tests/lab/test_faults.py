@@ -151,7 +151,9 @@ def test_a_member_of_the_docker_group_deploys_without_root(users: Host) -> None:
     user.sh("mkdir -p /home/dk/.cache")
     done = user.deploy(*QUICK, "--cache", "/home/dk/.cache", "--ignore", "device.access")
     assert done["outcome"] == "deployed"
-    assert users.sh("ls /home/dk/.local/state/ascend-ocrvl").split() == ["audit.jsonl", "plans"]
+    assert users.sh("ls /home/dk/.local/state/ascend-ocrvl").split() == [
+        "audit.jsonl", "history.jsonl", "plans",
+    ]  # fmt: skip
 
 
 CRASHES = {
