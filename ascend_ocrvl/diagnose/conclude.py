@@ -110,9 +110,9 @@ def _candidates(
         if rule.id in sighting.settled:
             standing, because = "settled", f"the log says: {sighting.settled[rule.id]}"
         elif rule.fact and facts is not None:
-            from ascend_ocrvl.diagnose.host import QUESTIONS  # only with facts: it imports their classes
+            from ascend_ocrvl.diagnose.host import ask  # only with facts: it imports their classes
 
-            answer = QUESTIONS[rule.fact](facts, sighting.groups)
+            answer = ask(rule.fact, facts, sighting.groups)
             because = answer.because
             if answer.holds is False:
                 standing = "ruled out"

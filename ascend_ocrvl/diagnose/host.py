@@ -27,6 +27,7 @@ class Answer:
 
 
 UNKNOWN = Answer(None)
+ARGUMENT = "argument"  # under this name a question finds what stands behind its own in the signature
 Question = Callable[[HostFacts, Mapping[str, str]], Answer]
 
 
@@ -46,7 +47,7 @@ def node_denied(facts: HostFacts, _: Mapping[str, str]) -> Answer:
             or node.writable is False
             or (node.readable is None and _no_right(facts, node))
         ):
-            groups = ", ".join(facts.os.groups) or "none"
+            groups = ", ".join(facts.os.groups or map(str, facts.os.gids)) or "none"
             return Answer(
                 True,
                 f"{node.path} belongs to {node.user or node.uid}:{node.group or node.gid}, mode {node.mode}; "
@@ -166,24 +167,13 @@ def no_card(facts: HostFacts, _: Mapping[str, str]) -> Answer:
     return Answer(True, "no PCI function of an Ascend vendor is there")
 
 
-def driver_before_25_5_1(facts: HostFacts, _: Mapping[str, str]) -> Answer:
-    """The HDK is older than 25.5.1, from which graph capture is safe."""
-    return _older(facts, "25.5.1")
-
-
-def driver_before_25(facts: HostFacts, _: Mapping[str, str]) -> Answer:
-    """The HDK is of the 24.1 line or older."""
-    return _older(facts, "25.0.rc1")
-
-
-def _older(facts: HostFacts, bound: str) -> Answer:
+def driver_before(facts: HostFacts, groups: Mapping[str, str]) -> Answer:
+    """The HDK is older than the version that the signature names behind the question."""
     version = facts.driver.version or facts.npu_smi.driver_version
-    have, wanted = driver_key(version) if version else None, driver_key(bound)
+    have, wanted = driver_key(version) if version else None, driver_key(groups.get(ARGUMENT, ""))
     if have is None or wanted is None:
         return UNKNOWN
-    if have < wanted:
-        return Answer(True, f"the driver is {version}")
-    return Answer(False, f"the driver is {version}")
+    return Answer(have < wanted, f"the driver is {version}")
 
 
 def library_missing(facts: HostFacts, groups: Mapping[str, str]) -> Answer:
@@ -231,6 +221,12 @@ def listener(facts: HostFacts, groups: Mapping[str, str]) -> Answer:
     return Answer(False, f"nothing listens on port {port} at the moment")
 
 
+def ask(fact: str, facts: HostFacts, groups: Mapping[str, str]) -> Answer:
+    """The answer to a signature's ``fact``: the name of a question, with its argument behind a blank."""
+    name, _, argument = fact.partition(" ")
+    return QUESTIONS[name](facts, {**groups, ARGUMENT: argument})
+
+
 QUESTIONS: dict[str, Question] = {
     q.__name__: q
     for q in (
@@ -242,8 +238,7 @@ QUESTIONS: dict[str, Question] = {
         capability_dropped,
         manager_missing,
         no_card,
-        driver_before_25_5_1,
-        driver_before_25,
+        driver_before,
         library_missing,
         unhealthy,
         proxy_set,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from ascend_ocrvl.catalog.signature_schema import Failure
 from ascend_ocrvl.diagnose.lines import LineCounter
@@ -17,22 +18,27 @@ from ascend_ocrvl.diagnose.windows import Neighbours, Window, windows
 
 EVIDENCE = 3  # lines that are kept of what is seen more often
 PLACES = 4096  # places that are kept of it
-TRIALS = 400  # lines whose neighbourhood is looked at for one failure; a storm of equal lines says no more
+TRIALS = 100  # lines whose neighbourhood is looked at for one failure; a storm of equal lines says no more
 TRACEBACKS = 1000  # tracebacks that are read
+STORMS = 4096  # different lines that are known again when they come
 UNKNOWN = 20  # different lines of level ERROR that are kept
 BEFORE, AFTER = 40, 60  # lines of a neighbourhood
 _LONGEST_EVIDENCE = 400  # characters
+# What differs between equal messages of vLLM: process, time, place in the code.
+_HEAD = re.compile(
+    rb"(?:\x1b\[[\d;]*m)*(?:\([\w .-]{1,40}\)(?:\x1b\[[\d;]*m)* )*"
+    rb"(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
+)
 _DIGITS = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """Where something was seen: in which input, in which start of the server, at which byte."""
+class Place(NamedTuple):
+    """Where something was seen: input, start of the server, byte, and the container that wrote it."""
 
     source: int
     run: int
     offset: int
-    origin: str = field(default="", compare=False)
+    origin: str = ""
 
 
 @dataclass
@@ -46,6 +52,16 @@ class Sighting:
     evidence: list[Evidence] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     settled: dict[str, str] = field(default_factory=dict)  # candidate → the text that settles it
+
+    def again(self, at: Place) -> bool:
+        """Count a line; False for one that is counted already, since another pattern fits it too."""
+        if self.count and at.offset == self.last.offset and at.source == self.last.source:
+            return False
+        self.count += 1
+        self.last = at
+        if len(self.places) < PLACES:
+            self.places.append(at)
+        return True
 
 
 @dataclass
@@ -64,6 +80,9 @@ class Seen:
     unknown: dict[str, Evidence] = field(default_factory=dict)  # lines of level ERROR that nothing fits
     names: list[str] = field(default_factory=list)
     trials: dict[str, int] = field(default_factory=dict)  # failure → neighbourhoods looked at
+    storms: dict[bytes, tuple[Sighting, ...]] = field(
+        default_factory=dict
+    )  # a line that came often → what it is
 
 
 def scan(
@@ -112,32 +131,67 @@ class _Reader:
     def read(self, place: int) -> int:
         """Look at the line that holds ``place``; where it ends."""
         start, end = self._around.line_at(place, MAX_LINE)
-        line = clean(self._window.data[start:end])
-        at = Place(self._source, self._seen.runs[self._source], self._window.offset + start, line.origin)
-        here = _Here(line, at, start, end, self._around)
+        raw = bytes(self._window.data[start:end])
+        offset = self._window.offset + start
+        head = _HEAD.match(raw)
+        key = raw if head is None else (head[1] or b"") + raw[head.end() :]
+        if (storm := self._seen.storms.get(key)) is not None:
+            at = Place(self._source, self._seen.runs[self._source], offset)
+            for sighting in storm:
+                sighting.again(at)
+            return end
+        line = clean(raw)
+        here = _Here(
+            line,
+            Place(self._source, self._seen.runs[self._source], offset, line.origin),
+            start,
+            end,
+            self._around,
+        )
+        self._look(here, key)
+        return end
+
+    def _look(self, here: _Here, key: bytes) -> None:
+        """Try the rules that may fit the line; remember it when another one like it would only be counted."""
         known = False
-        for rule in self._rules.of(line.text):
-            found = compiled(rule.pattern).search(line.text)
+        lasting = True
+        touched: list[Sighting] = []
+        for rule in self._rules.of(here.line.text):
+            found = compiled(rule.pattern).search(here.line.text)
             if found is None:
                 continue
             if rule.kind == "echo":
-                return end
-            known = self._take(rule, found, here) or known
+                return
+            sighting = self._take(rule, found, here)
+            known = known or sighting is not None
+            if isinstance(sighting, Sighting):
+                touched.append(sighting)
+            lasting = lasting and self._is_settled(rule, sighting)
             if rule.kind == "noise" and known:
-                return end
-        if not known and line.level in ("ERROR", "CRITICAL"):
+                return
+        if not known and here.line.level in ("ERROR", "CRITICAL"):
             self._unknown(here)
-        return end
+        if lasting and not here.line.origin and len(self._seen.storms) < STORMS:
+            self._seen.storms[key] = tuple({id(s): s for s in touched}.values())
 
-    def _take(self, rule: Rule, found: re.Match[str], here: _Here) -> bool:
-        """Note what a rule has found; whether the line is accounted for by it."""
+    def _is_settled(self, rule: Rule, sighting: Sighting | bool | None) -> bool:
+        """Whether another line like this one would only be counted."""
+        if isinstance(sighting, Sighting) and sighting.count < EVIDENCE:
+            return False
+        if rule.failure is not None and (rule.failure.near or rule.failure.not_near):
+            return self._seen.trials.get(rule.failure.id, 0) > TRIALS
+        return rule.kind in ("failure", "code")
+
+    def _take(self, rule: Rule, found: re.Match[str], here: _Here) -> Sighting | bool | None:
+        """Note what a rule has found: what it is a sighting of, or True for a line that is accounted for."""
         if rule.failure is not None:
             return self._failure(rule.failure, found, here)
         if rule.table is not None:
             key = (rule.table.id, found["code"])
             sighting = self._seen.codes.setdefault(key, Sighting(here.at, here.at, found.groupdict("")))
             self._add(sighting, here)
-        elif rule.kind == "start":
+            return sighting
+        if rule.kind == "start":
             self._seen.runs[self._source] += 1
         elif rule.kind == "ready":
             self._seen.ready.append(here.at)
@@ -145,16 +199,16 @@ class _Reader:
             self._traceback(here)
         return True
 
-    def _failure(self, failure: Failure, found: re.Match[str], here: _Here) -> bool:
+    def _failure(self, failure: Failure, found: re.Match[str], here: _Here) -> Sighting | bool | None:
         if any(compiled(p).search(here.line.text) for p in failure.not_line):
-            return False
+            return None
         sighting = self._seen.failures.get(failure.id)
         groups = found.groupdict("")
         if failure.near or failure.not_near:
             trials = self._seen.trials[failure.id] = self._seen.trials.get(failure.id, 0) + 1
             around = _fits(failure, here) if trials <= TRIALS else None
             if around is None and (trials <= TRIALS or sighting is None):
-                return False
+                return None
             groups |= around or {}
         if failure.severity == "noise":
             if len(self._seen.noise) < PLACES:
@@ -167,16 +221,10 @@ class _Reader:
         self._add(sighting, here)
         if failure.candidates and sighting.count <= EVIDENCE:
             _settle(failure, sighting, here)
-        return True
+        return sighting
 
     def _add(self, sighting: Sighting, here: _Here) -> None:
-        if sighting.count and here.at == sighting.last:
-            return  # another pattern fits the same line
-        sighting.count += 1
-        sighting.last = here.at
-        if len(sighting.places) < PLACES:
-            sighting.places.append(here.at)
-        if len(sighting.evidence) < EVIDENCE:
+        if sighting.again(here.at) and len(sighting.evidence) < EVIDENCE:
             sighting.evidence.append(self._evidence(here))
 
     def _evidence(self, here: _Here) -> Evidence:

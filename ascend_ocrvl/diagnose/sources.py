@@ -63,12 +63,14 @@ def expand(names: Sequence[str]) -> tuple[list[Source], list[Unread]]:
             continue
         path = Path(name)
         try:
+            if not name:
+                raise ValueError("the name is empty")
             if not path.is_dir():
                 with path.open("rb"):
                     pass
-        except OSError as e:
+        except (OSError, ValueError) as e:  # ValueError: a name that no file can have
             raise RequestError(
-                f"{name} cannot be read: {e.strerror or e}.",
+                f"{name or repr(name)} cannot be read: {getattr(e, 'strerror', None) or e}.",
                 wanted="a log file, a folder of logs, or - for stdin",
             ) from e
         if path.is_dir():

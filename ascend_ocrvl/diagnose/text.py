@@ -17,26 +17,30 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 
+_ZONE = rf"\[?{_ISO}\]?:?\s+(?:- )?"
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+
 # Each takes one layer off the front of a line; they may come in any order and more than once.
-_LAYERS = (
-    re.compile(r"(?P<origin>[A-Za-z0-9][\w.-]{0,80}?)\s*\| (?=\S|\s)"),  # docker compose: `vlm-1  | `
-    re.compile(rf"{_ISO} (?:stdout|stderr) [FP] "),  # container runtime interface, as kubelet keeps it
-    re.compile(rf"\[?{_ISO}\]?:?\s+(?:- )?"),  # docker logs -t, many loggers
-    re.compile(r"\[(?P<origin>pod/[^\]]+)\] "),  # kubectl logs --prefix
-    re.compile(
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<origin>[\w.@/-]+(?:\[\d+\])?): "
-    ),  # journal, syslog
-    re.compile(r"\((?P<stream>(?:[\w .-]{1,40} )?pid=\d+(?:, ip=[^)]+)?)\)[ ]?"),  # vLLM, Ray
-    re.compile(r"\[(?P<stream>rank\d+)\]:[ ]?"),  # torch.distributed
-    re.compile(
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\][ ]?"
-    ),  # vLLM
-    re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):[ ]{2,}"),  # uvicorn
-)
-_PLOG = re.compile(
-    r"\[(?P<level>DEBUG|INFO|WARNING|EVENT|ERROR)\] [A-Z]\w*\((?P<stream>\d+),"
-)  # CANN's own logs
-_FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789([")
+_COMPOSE = re.compile(r"(?P<origin>[A-Za-z0-9][\w.-]{0,80}?)\s*\| (?=\S|\s)")  # `vlm-1  | `
+_KUBELET = re.compile(rf"{_ISO} (?:stdout|stderr) [FP] ")  # container runtime interface
+_STAMP = re.compile(_ZONE)  # docker logs -t, many loggers
+_POD = re.compile(r"\[(?P<origin>pod/[^\]]+)\] ")  # kubectl logs --prefix
+_JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<origin>[\w.@/-]+(?:\[\d+\])?): ")
+_PROCESS = re.compile(r"\((?P<stream>(?:[\w .-]{1,40} )?pid=\d+(?:, ip=[^)]+)?)\)[ ]?")  # vLLM, Ray
+_RANK = re.compile(r"\[(?P<stream>rank\d+)\]:[ ]?")  # torch.distributed
+_VLLM = re.compile(rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\][ ]?")
+_UVICORN = re.compile(rf"{_LEVEL}:[ ]{{2,}}")
+_PLOG = re.compile(r"\[(?P<level>DEBUG|INFO|WARNING|EVENT|ERROR)\] [A-Z]\w*\((?P<stream>\d+),")  # CANN's own
+
+# By the first character of what is left: the layers that can begin with it.
+_WORDS = (_VLLM, _UVICORN, _JOURNAL, _COMPOSE)
+_LAYERS: dict[str, tuple[re.Pattern[str], ...]] = {
+    "(": (_PROCESS,),
+    "[": (_RANK, _POD, _STAMP),
+    **dict.fromkeys("0123456789", (_KUBELET, _STAMP, _COMPOSE)),
+    **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _WORDS),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", (_COMPOSE,)),
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,9 @@ def clean(raw: bytes | bytearray) -> Line:
         text = _unwrap(text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return _peel(_CONTROL.sub("", text).rstrip())
+    if not text.isprintable():
+        text = _CONTROL.sub("", text)
+    return _peel(text.rstrip())
 
 
 def decode(raw: bytes | bytearray) -> str:
@@ -95,19 +101,17 @@ def _peel(text: str) -> Line:
     streams: list[str] = []
     level = origin = ""
     for _ in range(8):
-        if text[:1] not in _FIRST:
-            break
-        for layer in _LAYERS:
+        for layer in _LAYERS.get(text[:1], ()):
             if found := layer.match(text):
                 groups = found.groupdict()
-                if groups.get("stream") and groups["stream"] not in streams:
-                    streams.append(groups["stream"])
+                if (stream := groups.get("stream")) and stream not in streams:
+                    streams.append(stream)
                 level = groups.get("level") or level
                 origin = groups.get("origin") or origin
                 text = text[found.end() :]
                 break
         else:
             break
-    if found := _PLOG.match(text):
+    if text.startswith("[") and (found := _PLOG.match(text)):
         return Line(text, f"{origin}/{found['stream']}", found["level"], origin)
     return Line(text, "/".join([origin, *streams]), level, origin)

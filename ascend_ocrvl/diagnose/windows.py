@@ -69,14 +69,21 @@ class Neighbours:
         self._data = window.data
 
     def line_at(self, place: int, reach: int) -> tuple[int, int]:
-        """Start and end of the line that holds ``place``; at most ``reach`` bytes to either side."""
-        low = max(0, place - reach)
-        start = max(self._data.rfind(b"\n", low, place), self._data.rfind(b"\r", low, place)) + 1
-        high = min(len(self._data), place + reach)
-        ends = [
-            e for e in (self._data.find(b"\n", place, high), self._data.find(b"\r", place, high)) if e >= 0
-        ]
-        return (start or low), min(ends, default=high)
+        """Start and end of the line that holds ``place``; at most ``reach`` bytes to either side.
+
+        A carriage return ends a line too: progress bars write over theirs.
+        """
+        data = self._data
+        low = place - reach if place > reach else 0
+        start = data.rfind(b"\n", low, place) + 1 or low
+        end = data.find(b"\n", place, place + reach)
+        if end < 0:
+            end = min(len(data), place + reach)
+        if data.find(b"\r", start, end) >= 0:
+            start = data.rfind(b"\r", start, place) + 1 or start
+            back = data.find(b"\r", place, end)
+            end = end if back < 0 else back
+        return start, end
 
     def before(self, start: int, count: int) -> list[bytearray]:
         """Up to ``count`` lines that end before ``start``."""

@@ -84,6 +84,14 @@ def test_an_input_that_is_not_there_is_refused(log) -> None:
     assert json.loads(run("--json", log(LIBATB), "/no/such.log")[1])["status"] == 2
 
 
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    """An empty name, or one with a zero byte, is refused as any other that is not there."""
+    status, _, err = run(name)
+    assert status == 2
+    assert "cannot be read" in err
+
+
 def test_a_damaged_archive_is_told_and_what_it_had_is_diagnosed(tmp_path: Path) -> None:
     """Errors found before the damage count more than the damage."""
     good = gzip.compress(b"dcmi module initialize failed. ret is -8005\n")
