@@ -6,6 +6,7 @@ both, for the host itself and for every jump host on the way.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -30,6 +31,9 @@ _KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 SILENCE_S = 90  # bytes that nobody acknowledges for so long were sent to a host that is gone
 _known_hosts_lock = threading.Lock()  # 64 hosts that connect at once append to one file
+
+
+_NO_WAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT)
 
 
 class UnknownHostKey(paramiko.SSHException):  # type: ignore[misc]  # paramiko carries no types
@@ -115,16 +119,25 @@ def _paths(configured: str | None, default: tuple[str, ...]) -> tuple[Path, ...]
     return tuple(Path(n.strip('"')).expanduser() for n in names)
 
 
-def explain(error: BaseException, host: str, user: str, port: int) -> UnreachableError:
-    """A failure to connect, with its cause and the next command to type."""
+def explain(
+    error: BaseException, host: str, user: str, port: int, address: str | None = None
+) -> UnreachableError:
+    """A failure to connect, with its cause and the next command to type.
+
+    ``address``: what the ssh configuration makes of ``host``; known-hosts files have that.
+    """
+    known = address or host
     fields = {
         "e": str(error) or type(error).__name__,
         "host": host,
         "user": user,
         "port": port,
         "where": f"{user}@{host}" + (f" port {port}" if port != 22 else ""),
-        "known_as": host if port == 22 else f"[{host}]:{port}",
+        "known_as": known if port == 22 else f"[{known}]:{port}",
     }
+    inner = getattr(error, "errors", None)  # of NoValidConnectionsError: by address
+    if isinstance(inner, dict) and any(e.errno in _NO_WAY for e in inner.values()):
+        error = TimeoutError(str(next(iter(inner.values()))))
     if isinstance(error, paramiko.BadHostKeyException):
         fields["e"] = f"{error.key.get_name()} {error.key.fingerprint}, not {error.expected_key.fingerprint}"
     said = next((c for kinds, c in _CAUSES if isinstance(error, kinds)), _UNKNOWN)

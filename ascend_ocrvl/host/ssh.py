@@ -222,7 +222,7 @@ class SshTransport:
                 hop.open()
         except (OSError, EOFError, paramiko.SSHException) as e:
             connection.close()
-            raise explain(e, opened.original_host, opened.user, opened.port) from e
+            raise explain(e, opened.original_host, opened.user, opened.port, opened.host) from e
         return connection
 
     def _become(self) -> tuple[tuple[str, ...], bytes]:

@@ -1,4 +1,4 @@
-"""Ways into a host: keys, agent, passwords, sudo, jump hosts, host keys, and hosts that are slow or talkative."""
+"""Ways into a host: keys, agent, passwords, sudo, jump hosts, host keys; slow and talkative hosts."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_ctrl_c_takes_back_what_was_begun_and_a_second_run_repairs(desk: Desk, d
 
 
 def test_a_cut_network_is_named_and_a_second_run_goes_on(desk: Desk, duo: Host) -> None:
-    """While the image is loaded the network goes: status 4, in bounded time; afterwards the run is repeated."""
+    """While the image is loaded the network goes: an end in bounded time; afterwards the run is repeated."""
     duo.sh(f"docker image rm -f {default_image('310p')} >/dev/null")
     shim = '#!/bin/sh\n[ "$1" != pull ] || { touch /run/lab-here; sleep 2; }\nexec /usr/bin/docker "$@"\n'
     duo.run("sh", "-c", "cat >/usr/local/sbin/docker; chmod 755 /usr/local/sbin/docker", stdin=shim)
@@ -135,7 +135,8 @@ def test_dockerd_that_was_restarted_and_containers_that_ended_are_mended(desk: D
     desk.json("deploy", "--host", "duo", *QUICK)
     (name,) = duo.containers()
     duo.sh(
-        f"docker update --restart no {name} >/dev/null; pkill -x dockerd; while pgrep -x dockerd; do sleep 0.1; done"
+        f"docker update --restart no {name} >/dev/null; pkill -x dockerd; "
+        "while pgrep -x dockerd; do sleep 0.1; done"
     )
     away = desk.json("status", "--host", "duo", status=None)
     assert away["hosts"][0]["problems"] or away["hosts"][0]["error"], dump(away)
