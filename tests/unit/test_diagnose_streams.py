@@ -11,6 +11,7 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -236,6 +237,18 @@ def test_a_storm_of_one_failure_is_counted_and_kept_short() -> None:
     assert [e.line for e in finding.evidence] == [1, 2, 3]
 
 
+def test_a_storm_hides_nothing_that_comes_in_between() -> None:
+    """Lines that are known again are counted; another code, process or failure among them is still seen."""
+    head = "(EngineCore pid={}) ERROR 11-30 10:00:{:02d} [core.py:1] "
+    rows = [head.format(i % 7, i % 60) + f"wait failed, error code is 50703{i % 2 + 4}" for i in range(3000)]
+    rows[2000] = head.format(1, 1) + LINE
+    rows[2500] = head.format(1, 1) + "wait failed, error code is 507011"
+    found = {f.id: f for f in diagnose_text("\n".join(rows)).findings}
+    assert {"libatb-missing", "acl-507034", "acl-507035", "acl-507011"} <= set(found)
+    assert found["acl-507034"].count + found["acl-507035"].count == 2998
+    assert found["libatb-missing"].evidence[0].line == 2001
+
+
 def test_memory_stays_bounded(tmp_path: Path) -> None:
     """200 MB of log, with failures in it and through a pipe, are read in less than 150 MB."""
     script = f"""
@@ -334,15 +347,13 @@ def test_both_ways_of_counting_lines_agree(parts: list[bytes], data: st.DataObje
     whole = b"\n".join(parts)
     counter = StreamLines()
     assert b"".join(counter.watch([whole])) == whole
-    path = Path(f"/tmp/ocrvl-lines-{random.getrandbits(64):x}")
-    path.write_bytes(whole)
-    try:
-        places = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    places = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "log")
+        path.write_bytes(whole)
         reader = FileLines(path)
         for place in places:
             assert reader.number(place) == counter.number(place) == whole.count(b"\n", 0, place) + 1
-    finally:
-        path.unlink()
 
 
 # ---- anything ----------------------------------------------------------------------------------------------
