@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ascend_ocrvl.cli.hosts import Where, host_options
-from ascend_ocrvl.cli.options import json_option, plan_options, read_text, spec_of
+from ascend_ocrvl.cli.options import drain_option, json_option, plan_options, read_text, spec_of
 from ascend_ocrvl.deploy.request import READY_S, Request
 from ascend_ocrvl.errors import ExitStatus, RequestError
 from ascend_ocrvl.plan.model import Plan, Spec
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long a service may take until it reads.",
 )
+@drain_option
 @json_option
 def deploy(
     *,
@@ -66,6 +67,7 @@ def deploy(
     no_verify: bool,
     out: Path | None,
     ready_timeout: float,
+    drain_timeout: float | None,
     as_json: bool,
     where: Where,
     **options: Any,
@@ -110,6 +112,7 @@ def deploy(
         verify=not no_verify,
         out=out,
         ready_timeout_s=ready_timeout,
+        drain_timeout_s=drain_timeout,
         dry_run=dry_run,
         command=command,
         take_cpu=_asker(yes=yes, as_json=as_json, tell=telling.say),
@@ -209,10 +212,14 @@ def show(report: Any, *, as_json: bool) -> int:
     for service in report.placed:
         word = "unchanged" if service.move == "keep" else "ready"
         click.echo(f"{service.name}  {word}  {service.served_name} at {service.url}/v1", err=as_json)
+    front = report.gateway
+    if front is not None:
+        word = "unchanged" if front.move == "keep" else "ready"
+        click.echo(f"{front.name}  {word}  all of them at {front.url}/v1", err=as_json)
     if report.report:
         click.echo(f"report: {report.report}/report.html", err=as_json)
     if report.placed:
-        first = report.placed[0]
+        first = report.gateway or report.placed[0]
         click.echo(f"next: ascend-ocrvl verify --url {first.url} --out report", err=True)
     return ExitStatus.OK
 

@@ -70,6 +70,12 @@ def show_reports(reports: Sequence[Report], *, as_json: bool) -> int:
                     f"{service.url}/v1",
                     err=as_json,
                 )
+        if report.gateway is not None and report.outcome in ("deployed", "unchanged"):
+            word = "unchanged" if report.gateway.move == "keep" else "ready"
+            url = f"{report.gateway.url}/v1"
+            click.echo(
+                f"{report.host:<{width}}  {report.gateway.name}  {word}  all of them at {url}", err=as_json
+            )
         if report.report:
             note(f"{report.host}: report in {report.report}")
         if report.outcome == HELD_BACK:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ascend_ocrvl.cli.hosts import Where, host_options
-from ascend_ocrvl.cli.options import json_option
+from ascend_ocrvl.cli.options import drain_option, json_option
 from ascend_ocrvl.deploy.request import READY_S, Request
 from ascend_ocrvl.errors import RequestError
 
@@ -108,6 +108,7 @@ def _what(deed: Deed) -> tuple[str, ...]:
     metavar="SECONDS",
     help="How long a service may take until it reads.",
 )
+@drain_option
 @json_option
 def rollback(
     *,
@@ -116,6 +117,7 @@ def rollback(
     keep_going: bool,
     no_verify: bool,
     ready_timeout: float,
+    drain_timeout: float | None,
     as_json: bool,
     where: Where,
 ) -> int:
@@ -124,6 +126,7 @@ def rollback(
         ignore=ignore,
         verify=not no_verify,
         ready_timeout_s=ready_timeout,
+        drain_timeout_s=drain_timeout,
         dry_run=dry_run,
         action="rollback",
         command=shlex.join(["ascend-ocrvl", *sys.argv[1:]]),

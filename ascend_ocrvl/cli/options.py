@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,14 +11,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ascend_ocrvl.errors import RequestError
-from ascend_ocrvl.plan.model import Spec
 
-if TYPE_CHECKING:  # facts are only read here: a plan without them does not pay for the classes
+if TYPE_CHECKING:  # commands without a plan, or without facts, do not pay for the classes
     from ascend_ocrvl.host.facts import HostFacts
+    from ascend_ocrvl.plan.model import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LARGEST = 64 << 20  # bytes of a file that is read whole; the largest probe output is a quarter of it
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+drain_option = click.option(
+    "--drain-timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="How long requests may take to end before a chip behind the gateway is changed. Default: as long as "
+    "the gateway waits for an answer.",
+)
 product_option = click.option(
     "--product",
     default="auto",
@@ -29,7 +39,7 @@ product_option = click.option(
 def _npus(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     if value is None or value == "all":
         return value
-    if not value or not all(part.strip().isdigit() for part in value.split(",")):
+    if not value or not all(re.fullmatch(r"\s*[0-9]{1,6}\s*", n) for n in value.split(",")):
         raise click.BadParameter(f"{value!r} is not a list of davinci numbers such as 0 or 0,1, nor `all`.")
     return value
 
@@ -128,6 +138,8 @@ def plan_options(command: F) -> F:
 
 def spec_of(options: dict[str, Any]) -> Spec:
     """The Spec that the options of :func:`plan_options` describe."""
+    from ascend_ocrvl.plan.model import Spec
+
     npus = options.pop("npus")
     numbers = None if npus in (None, "all") else tuple(int(n) for n in npus.split(","))
     return Spec(npus=numbers, all_npus=npus == "all", **options)
@@ -135,22 +147,46 @@ def spec_of(options: dict[str, Any]) -> Spec:
 
 def read_text(path: str) -> str:
     """Text of a file, or of stdin for ``-``. Raises `RequestError` when it cannot be read."""
-    if path == "-":
-        return click.get_text_stream("stdin", encoding="utf-8", errors="replace").read()
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as e:
+        if path == "-":
+            raw = click.get_binary_stream("stdin").read(_LARGEST + 1)
+        else:
+            with Path(path).open("rb") as file:
+                raw = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as e:  # ValueError: a name that no file can have
         raise RequestError(
-            f"{path} cannot be read: {e.strerror}.", wanted="a file that exists and that you may read"
+            f"{path or repr(path)} cannot be read: {getattr(e, 'strerror', None) or e}.",
+            wanted="a file that exists and that you may read",
         ) from e
+    if len(raw) > _LARGEST:
+        raise RequestError(
+            f"{path} is larger than {_LARGEST >> 20} MiB.",
+            wanted="what this package or its probe wrote",
+            why="No such file comes near that size, so this is another one.",
+        )
+    # PowerShell's > writes UTF-16, and other editors of Windows a mark before UTF-8.
+    utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return raw.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
 
 
 def facts_from(path: str) -> HostFacts:
-    """Facts of a file: JSON that `probe` printed, or the raw output of `probe --script`."""
+    """Facts of a file: JSON that `probe` printed, or the raw output of `probe --script`.
+
+    Raises `RequestError` for anything else: without facts a command would go on as if the host were ideal.
+    """
+    from dataclasses import replace
+
     from ascend_ocrvl.host.facts import HostFacts
     from ascend_ocrvl.host.parse import parse_probe
 
     text = read_text(path)
-    if text.lstrip().startswith("{"):
-        return HostFacts.from_json(text, origin=path)
-    return parse_probe(text)
+    is_json = text.lstrip().startswith("{")
+    facts = HostFacts.from_json(text, origin=path) if is_json else parse_probe(text)
+    if replace(facts, problems=()) == HostFacts():
+        raise RequestError(
+            f"{path} holds no output of the probe.",
+            wanted="what `sh probe.sh` printed, whole and unedited, or JSON of `ascend-ocrvl probe`",
+            why="Nothing is known of the host without it.",
+            remedy="ascend-ocrvl probe --script > probe.sh",
+        )
+    return facts

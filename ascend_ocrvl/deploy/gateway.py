@@ -22,6 +22,7 @@ from ascend_ocrvl.render.nginx import Upstream, nginx_conf, upstreams_of
 TAKES_S = 20.0  # a reload is done within a second; a host under load takes longer
 UP_S = 30.0
 POLL_S = 0.2
+_SAME = "serves, with the same configuration"
 _RUNS = ("running", "restarting", "paused")
 
 
@@ -201,6 +202,7 @@ def fronted(arrangement: Arrangement, plan: Plan, hands: Hands, folder: str, sen
     assert front is not None  # noqa: S101 - the two cases above are the others
     seen = see(front, hands, now)
     move = move_of(front, seen, nginx_conf(front.gateway, upstreams_of(plan)), hands)
+    still = move == "keep" and arrangement.unchanged  # no step before it will change anything
     image = front.gateway.image
     step = image_step(Wanted(image, plan.arch))
     brought = any(s.title == step.title for s in arrangement.steps)  # by a bundle
@@ -209,7 +211,7 @@ def fronted(arrangement: Arrangement, plan: Plan, hands: Hands, folder: str, sen
     return replace(
         arrangement,
         steps=(*fetch, *arrangement.steps),
-        after=(gateway_step(plan, front), *arrangement.after),
+        after=(_kept_step(front) if still else gateway_step(plan, front), *arrangement.after),
         own_ports=arrangement.own_ports | ports,
         gateway=move,
     )
@@ -223,6 +225,10 @@ class _Made:
     seen: Seen
 
 
+def _kept_step(front: Front) -> Step:
+    return Step("gateway", f"Gateway {front.gateway.name}", lambda _hands: _SAME, lambda _hands: "")
+
+
 def gateway_step(plan: Plan, front: Front) -> Step:
     """The step that makes the gateway serve the plan."""
     upstreams = upstreams_of(plan)
@@ -234,7 +240,7 @@ def gateway_step(plan: Plan, front: Front) -> Step:
         return _Made(move_of(front, seen, conf, hands), seen)
 
     def done(hands: Hands) -> str:
-        return "serves, with the same configuration" if look_now(hands).move == "keep" else ""
+        return _SAME if look_now(hands).move == "keep" else ""
 
     def act(hands: Hands) -> str:
         made.append(look_now(hands))
