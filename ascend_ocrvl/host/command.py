@@ -91,8 +91,8 @@ class Sender:
                     self._channel.shutdown_write()
                     return
                 self._channel.sendall(chunk)
-            except OSError:
-                return  # the command ended without reading all of it
+            except (OSError, EOFError):
+                return  # the command ended without reading all of it, or the connection did
 
 
 def drive(channel: Any, output: Output, sender: Sender, deadline: float) -> int:
