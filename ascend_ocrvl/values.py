@@ -64,10 +64,13 @@ def load(cls: type[T], data: object, schema: str, *, origin: str = "the document
 
 def load_json(cls: type[T], text: str, schema: str, *, origin: str = "the document") -> T:
     """As :func:`load`, from JSON text."""
-    try:
-        data = json.loads(text)
-    except ValueError as e:
-        raise RequestError(
-            f"{origin} is not JSON: {e}.", wanted=f"JSON of schema ascend-ocrvl/{schema}"
-        ) from e
+    data = read_json(text, origin=origin, wanted=f"JSON of schema ascend-ocrvl/{schema}")
     return load(cls, data, schema, origin=origin)
+
+
+def read_json(text: str, *, origin: str, wanted: str) -> object:
+    """What a JSON text says. Raises :class:`RequestError` for text that is none, or is nested without end."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise RequestError(f"{origin} is not JSON that can be read: {e}.", wanted=wanted) from e

@@ -47,7 +47,49 @@ def product(catalog: Catalog, product_id: str) -> Product:
     for entry in catalog.products:
         if entry.id == product_id.lower():
             return entry
-    raise _unknown("product", product_id, [p.id for p in catalog.products], "ascend-ocrvl products")
+    kinds = _chips_called(catalog, product_id)
+    if not kinds:
+        raise _unknown("product", product_id, [p.id for p in catalog.products], "ascend-ocrvl products")
+    raise _chip_for_product(catalog, product_id, kinds)
+
+
+def _chips_called(catalog: Catalog, name: str) -> tuple[ChipKind, ...]:
+    """The chips that people call so: by the id here, or as npu-smi prints it, ``Ascend`` before it or not."""
+    import re
+
+    plain = re.sub(r"^ascend|\s", "", name, flags=re.IGNORECASE)
+    return tuple(
+        kind
+        for kind in catalog.chips
+        if plain.lower() == kind.id or any(re.fullmatch(p, plain, re.IGNORECASE) for p in kind.names)
+    )
+
+
+def _chip_for_product(catalog: Catalog, name: str, kinds: tuple[ChipKind, ...]) -> CatalogError:
+    """A chip was named instead of a product. The nearest spelling may be the wrong one: 310b is no 310p."""
+    products = ", ".join(p.id for p in catalog.products)
+    if len(kinds) > 1:
+        titles = (f"{k.title} ({f'--product {k.product}' if k.product else 'not supported'})" for k in kinds)
+        return CatalogError(
+            f"There is no product {name!r}, and more than one chip is called so.",
+            wanted=" or ".join(titles),
+            why="Names do not tell them apart; PCI ids do.",
+            remedy="ascend-ocrvl doctor   (on the host)",
+        )
+    kind = kinds[0]
+    if kind.product is None:
+        return CatalogError(
+            f"{kind.title} is not supported.",
+            wanted=f"one of {products}",
+            why=kind.unsupported,
+            remedy="ascend-ocrvl products",
+            see=kind.source,
+        )
+    return CatalogError(
+        f"{name!r} is a chip, {kind.title}, and no product.",
+        wanted=f"one of {products}",
+        remedy=f"--product {kind.product}",
+    )
 
 
 def release(catalog: Catalog, version: str) -> Release:

@@ -79,6 +79,16 @@ def cli() -> None:
     """Put PaddleOCR-VL on Huawei Ascend NPUs with vLLM-Ascend, and prove that it works there."""
 
 
+def _emit_usage(error: click.ClickException) -> None:
+    """What click has against the options, as the JSON document that every other error is."""
+    from ascend_ocrvl.cli.output import emit_json
+    from ascend_ocrvl.errors import RequestError
+
+    context = getattr(error, "ctx", None)
+    remedy = f"{context.command_path if context else 'ascend-ocrvl'} --help"
+    emit_json(RequestError(error.format_message(), remedy=remedy).to_dict())
+
+
 def main(argv: list[str] | None = None) -> Any:
     """Entry point. Ends the process with an :class:`ExitStatus`."""
     args = sys.argv[1:] if argv is None else argv
@@ -92,6 +102,8 @@ def main(argv: list[str] | None = None) -> Any:
         click.echo("Interrupted.", err=True)
         sys.exit(ExitStatus.INTERRUPTED)
     except click.ClickException as e:
+        if as_json:
+            _emit_usage(e)
         e.show()
         sys.exit(ExitStatus.REQUEST)
     except OcrvlError as e:

@@ -62,11 +62,11 @@ def doctor(
     else:
         seen = examine(spec, _facts(spec, facts_file), dict(ids))
         document, lines, status = seen.document, show(seen), seen.status(strict=strict)
-    if output is not None:
+    if output not in (None, "-"):
         from ascend_ocrvl.cli.probe import write
 
         write(json.dumps(document, ensure_ascii=False, indent=2) + "\n", output)
-    if as_json:
+    if as_json or output == "-":
         emit_json(document)
     else:
         click.echo("\n".join(lines), color=None)
@@ -79,20 +79,10 @@ def _split(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _facts(spec: Any, facts_file: str | None) -> Any:
-    from dataclasses import replace
-
     from ascend_ocrvl.cli.options import facts_from
-    from ascend_ocrvl.host.facts import HostFacts
 
     if facts_file is not None:
-        facts = facts_from(facts_file)
-        if replace(facts, problems=()) == HostFacts():
-            raise RequestError(
-                f"{facts_file} holds no output of the probe.",
-                wanted="what `sh probe.sh` printed, whole and unedited, or JSON of `ascend-ocrvl probe`",
-                remedy="ascend-ocrvl probe --script > probe.sh",
-            )
-        return facts
+        return facts_from(facts_file)
     from ascend_ocrvl.host.probe import run_probe
     from ascend_ocrvl.host.transport import LocalTransport
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,29 +74,19 @@ def plan(
     With --product the host is not looked at, so a plan can be made anywhere; --facts makes it exact.
     """
     made = plan_from(options, facts_file, where=where)
-    if output is not None:
-        _write(made, output)
-    if as_json:
+    to_file = output not in (None, "-")
+    if to_file:
+        from ascend_ocrvl.cli.probe import write
+
+        write(json.dumps(made.to_dict(), ensure_ascii=False, indent=2) + "\n", output)
+    if as_json or output == "-":
         emit_json(made.to_dict())
         return
     click.echo("\n".join(table(made)))
     if explain:
         click.echo("\n" + "\n".join(explanation(made)))
-    if output is not None:
+    if to_file:
         note(f"Written to {output}.")
-
-
-def _write(made: Plan, path: str) -> None:
-    import json
-
-    try:
-        Path(path).write_text(
-            json.dumps(made.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-        )
-    except OSError as e:
-        raise RequestError(
-            f"{path} cannot be written: {e.strerror}.", wanted="a file in a folder that you may write"
-        ) from e
 
 
 def table(made: Plan) -> list[str]:

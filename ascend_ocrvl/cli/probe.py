@@ -74,12 +74,6 @@ def probe(
         if source is not None
         else run_probe(LocalTransport(), timeout_s=timeout, paths=paths)
     )
-    if source is not None and facts.probe_version is None:
-        raise RequestError(
-            f"{source} holds no output of the probe.",
-            wanted="what `sh probe.sh` printed, whole and unedited, or JSON of `ascend-ocrvl probe`",
-            remedy="ascend-ocrvl probe --script > probe.sh",
-        )
     write(json.dumps(facts.to_dict(), ensure_ascii=False, indent=2) + "\n", output)
     for problem in facts.problems:
         note(f"note: {problem.section}: {problem.what}")
@@ -127,7 +121,8 @@ def write(text: str, output: str | None) -> None:
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
-    except OSError as e:
+    except (OSError, ValueError) as e:  # ValueError: a name that no file can have
         raise RequestError(
-            f"{output} cannot be written: {e.strerror}.", wanted="a file in a folder that exists"
+            f"{output or repr(output)} cannot be written: {getattr(e, 'strerror', None) or e}.",
+            wanted="a file in a folder that exists",
         ) from e

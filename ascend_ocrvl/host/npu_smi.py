@@ -58,8 +58,9 @@ _LABELS = Labels(
         Label("process_memory", r"Process[\s_-]*Memory", INTEGER),
         Label("aicore", r"NPU[\s_-]*Util(?:ization)?|AI[\s_-]*Core(?:[\s_-]*(?:Usage|Util))?", INTEGER),
         Label("npu", r"NPU(?:[\s_-]*ID)?", INTEGER),
-        Label("phy", r"(?:Chip[\s_-]+)?Phy[\s_-]*ID", INTEGER),
-        Label("device", r"(?:Chip[\s_-]+)?Logic[\s_-]*ID|Device(?:[\s_-]*ID)?", INTEGER),
+        # Never "Chip Phy-ID": here those are two columns, and blanks get lost when a table is pasted.
+        Label("phy", r"Phy[\s_-]*ID", INTEGER),
+        Label("device", r"Logic[\s_-]*ID|Device(?:[\s_-]*ID)?", INTEGER),
         Label("chip", r"Chip(?:[\s_-]*ID)?", INTEGER),
         Label("name", r"Name", TEXT),
         Label("health", r"Health(?:[\s_-]*Status)?", STATE),
@@ -73,7 +74,7 @@ _LABELS = Labels(
 )
 _BANNER = re.compile(r"npu-smi\s+(\S+)\s+(?:Driver\s+)?Version:\s*(\S+)", re.IGNORECASE)
 _IDLE = re.compile(r"No\s+running\s+processes\s+found\s+in\s+NPU\s+([0-9]{1,15})", re.IGNORECASE)
-_RULE = re.compile(r"[\s+=_:─━═┄-]*")
+_RULE = re.compile(r"[\s+=_:.…─━═┄-]*")  # with the dots of rows that a document leaves out
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _layout(table: _Table) -> str:
 
 def _tables(lines: list[str]) -> Iterator[_Table]:
     """The tables: header rows and the rows below. A row cut off at the end of the text is left out."""
-    drawn = [line for line in lines if "|" in line and not _RULE.fullmatch(line.replace("|", ""))]
+    drawn = [line for line in lines if "|" in line and not _is_rule(line)]
     last = next((line for line in reversed(lines) if line.strip()), "")
     table = _Table()
     for line in drawn:
@@ -200,9 +201,20 @@ def _tables(lines: list[str]) -> Iterator[_Table]:
         yield table
 
 
+def _is_rule(line: str) -> bool:
+    """The line only separates rows. What stands before its first bar is no part of the table: a log's prefix."""
+    before, _, after = line.partition("|")
+    return all(map(_RULE.fullmatch, after.split("|"))) and (
+        bool(after.strip()) or bool(_RULE.fullmatch(before))
+    )
+
+
 def _is_header(columns: tuple[tuple[Column, ...], ...], row: _Row) -> bool:
+    """The row names columns and holds no number, but for one before its first bar: that counts the lines."""
     known = sum(1 for cell in columns for column in cell if column.key)
-    return known >= 2 and not any(integer(word) is not None for cell in row.cells for word in words_of(cell))
+    return known >= 2 and not any(
+        integer(word) is not None for cell in row.cells[1:] for word in words_of(cell)
+    )
 
 
 def _is_cut(row: _Row, table: _Table) -> bool:

@@ -19,9 +19,16 @@ export LC_ALL
 unset IFS CDPATH ENV BASH_ENV
 umask 077
 
+number() { # TEXT DEFAULT: the text if it is a number of seconds; anything else must not get into arithmetic
+  case $1 in
+  '' | *[!0-9]* | 0?* | ?????*) printf '%s' "$2" ;;
+  *) printf '%s' "$1" ;;
+  esac
+}
+
 root=${OCRVL_ROOT:-}
-budget=${OCRVL_BUDGET:-20}
-ceiling=${OCRVL_LIMIT:-600}
+budget=$(number "${OCRVL_BUDGET:-}" 20)
+ceiling=$(number "${OCRVL_LIMIT:-}" 600)
 bytes=262144 # of one section: a sick tool must not fill the terminal
 system_folders="usr/local/sbin usr/local/bin usr/sbin usr/bin sbin bin"
 
@@ -61,7 +68,8 @@ watchdog() { # SECONDS PID
   sleep 1 >/dev/null
   below KILL "$2" 2
   sleep 1 >/dev/null
-  printf '\n%s end\n' "$mark"
+  # Where there is no /proc nothing could be put away: the blanks fill the buffer of an awk that reads by blocks.
+  printf '\n%s end\n%65536s\n' "$mark" ''
   below KILL "$2" 1
 }
 
@@ -566,12 +574,12 @@ main() {
   driver=${driver%/}
   driver=${driver:-usr/local/Ascend}/driver
   install_user=$(sed -n 's/^UserName=//p' etc/ascend_install.info 2>/dev/null | head -n 1 | tr -d '"\r')
-  read -r start _ </proc/uptime 2>/dev/null || start=$now
+  read -r start _ 2>/dev/null </proc/uptime || start=$now
   printf '#OCRVL-PROBE 1 %s\n' "$start"
   printf '#begin probe\n|driver=/%s\n|root=%s\n#end probe\n' "$driver" "${root:+yes}"
   extra=$(for word; do printf '%s\n' "$word"; done)
   at_once lane_listeners lane_disks lane_lspci lane_kernel lane_account lane_ascend lane_system lane_docker lane_npu
-  read -r finish _ </proc/uptime 2>/dev/null || finish=$now
+  read -r finish _ 2>/dev/null </proc/uptime || finish=$now
   printf '#END %s\n' "$finish"
 }
 

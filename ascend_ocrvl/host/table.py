@@ -17,16 +17,35 @@ MAX_WORDS = 40  # of one cell; more than this is no cell of a table
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _BARS = str.maketrans(
-    {"│": "|", "┃": "|", "║": "|", "\t": "  ", "\u00a0": " ", "\u3000": "  ", "\x00": "", "\ufeff": ""}
+    {
+        "│": "|",
+        "┃": "|",
+        "║": "|",
+        "｜": "|",
+        "：": ":",
+        "\t": "  ",
+        "\u00a0": " ",
+        "\u3000": "  ",
+        "\x00": "",
+        "\ufeff": "",
+    }
 )
 _SIDE = r"[0-9]{1,15}|NA|N/A|-"
 _PAIR = rf"({_SIDE})\s*/\s*({_SIDE})"
 _WORDS = re.compile(rf"(?<!\S){_PAIR}(?!\S)|\S+")
 
 
+_ENTITIES = re.compile(r"&(?:#(?:[0-9]{1,7}|x[0-9A-Fa-f]{1,6})|[A-Za-z]{2,8});")
+
+
 def clean_lines(text: str) -> list[str]:
-    """Lines of ``text`` without terminal escapes, carriage returns, tabs and exotic blanks."""
-    plain = _ESCAPES.sub("", text).translate(_BARS)
+    """Lines of ``text`` without terminal escapes, HTML entities, carriage returns, tabs and exotic blanks."""
+    plain = _ESCAPES.sub("", text)
+    if "&" in plain:
+        from html import unescape
+
+        plain = _ENTITIES.sub(lambda found: unescape(found[0]), plain)
+    plain = plain.translate(_BARS)
     return re.split(r"\r*\n|\r", plain)
 
 

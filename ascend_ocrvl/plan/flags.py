@@ -117,7 +117,7 @@ def json_of(flags: Iterable[Flag]) -> dict[str, Any]:
 def _object(flag: Flag) -> dict[str, Any]:
     try:
         value = json.loads(flag.value)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise _no_object(flag, f"is not JSON: {e}.") from e
     if not isinstance(value, dict):
         raise _no_object(flag, "is not a JSON object.")
@@ -136,7 +136,7 @@ def _no_object(flag: Flag, what: str) -> PlanRefused:
 def _scalar(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -187,12 +187,7 @@ class Plan:
         """A plan that :meth:`to_dict` wrote; refused when its digest no longer fits its content."""
         from ascend_ocrvl.errors import RequestError
 
-        try:
-            data = json.loads(text)
-        except ValueError as e:
-            raise RequestError(
-                f"{origin} is not JSON: {e}.", wanted="what `ascend-ocrvl plan -o FILE` wrote"
-            ) from e
+        data = values.read_json(text, origin=origin, wanted="what `ascend-ocrvl plan -o FILE` wrote")
         told = data if isinstance(data, dict) else {}
         digest, front = told.pop("digest", None), told.pop("gateway_digest", None)
         plan = values.load(cls, data, SCHEMA, origin=origin)

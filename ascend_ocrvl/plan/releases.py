@@ -112,9 +112,9 @@ def nearest_good(release: Release, product: Product, catalog: Catalog) -> str | 
 
 def choose_model(spec: Spec, product: Product, catalog: Catalog) -> Choice[Model]:
     """The model, and what is known of it on the product."""
-    model = find_model(catalog, spec.model) if spec.model else catalog.models[0]
+    model = find_model(catalog, spec.model) if spec.model is not None else catalog.models[0]
     word = model.validated.get(product.id, f"Nobody's word is known for {model.title} on {product.title}.")
-    if spec.model:
+    if spec.model is not None:
         decision = requested("model", model.id, "Asked for. " + word)
     else:
         decision = Decision(

@@ -92,7 +92,8 @@ def test_a_release_without_an_image_for_the_product_is_refused_with_those_that_h
 @pytest.mark.parametrize(
     ("ask", "name", "near"),
     [
-        (catalog.product, "310", "310p"),
+        (catalog.product, "310pp", "310p"),
+        (catalog.product, "duo", None),
         (catalog.release, "v0.23.1", "v0.23.0"),
         (catalog.release, "nonsense", None),
         (catalog.model, "paddleocr-vl-1.7", "paddleocr-vl-1.6"),
@@ -109,6 +110,29 @@ def test_an_unknown_name_is_refused_with_the_nearest_ones(
     assert near is None or near in error.value.found
     assert error.value.wanted.startswith("one of ")
     assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("310b", "is not supported"),
+        ("Ascend310B4", "is not supported"),
+        ("910A", "is not supported"),
+        ("950", "is not supported"),
+        ("310P3", "--product 310p"),
+        ("Ascend 910B4", "--product a2"),
+        ("910b", "more than one chip"),
+        ("Ascend910", "more than one chip"),
+    ],
+)
+def test_a_chip_that_is_named_as_product_gets_its_product_or_its_reason(
+    known: Catalog, name: str, words: str
+) -> None:
+    """A chip is no misspelt product: nothing leads from an Ascend 310B to product 310p."""
+    with pytest.raises(CatalogError) as error:
+        catalog.product(known, name)
+    assert words in "\n".join(error.value.lines())
+    assert "Did you mean" not in error.value.found
 
 
 @pytest.mark.parametrize("name", ["PaddleOCR-VL-0.9B", "paddleocr-vl", "v1", "0.9b", "paddleocr-vl-0.9b"])

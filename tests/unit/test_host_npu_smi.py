@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -84,6 +85,12 @@ UGLY = {
     "box drawing": lambda t: t.replace("|", "│"),
     "no closing bars": lambda t: re.sub(r"(?m)\s*\|$", "", t),
     "no border at the end": lambda t: t.rstrip("\n+=-"),
+    "blanks lost": lambda t: re.sub(r" +", " ", t),
+    "copied from HTML": lambda t: html.escape(t).replace("  ", "&nbsp; ").replace("|", "&#124;"),
+    "full-width bars": lambda t: t.replace("|", "｜").replace(":", "："),
+    "line numbers": lambda t: "".join(f"{n:5}  {line}\n" for n, line in enumerate(t.splitlines(), 1)),
+    "line numbers and a bar": lambda t: "".join(f"{n:4} | {x}\n" for n, x in enumerate(t.splitlines(), 1)),
+    "a log's name and a bar before each line": lambda t: re.sub(r"(?m)^", "ocr-1  | ", t),
     "another host's name before each line": lambda t: re.sub(r"(?m)^", "node-1: ", t),
     "a new column at the end": widen,
     "cells in another order": swap,
@@ -94,7 +101,9 @@ UGLY = {
 @pytest.mark.parametrize("name", TABLES)
 def test_what_mail_and_terminals_do_to_a_table_does_not_matter(name: str, how: str) -> None:
     """The same table gives the same values however it was pasted."""
-    assert parse_info(UGLY[how](table(name))).to_dict() == expected(name)
+    info = parse_info(UGLY[how](table(name)))
+    assert info.to_dict() == expected(name)
+    assert info.problems == ()
 
 
 @pytest.mark.parametrize("name", TABLES)

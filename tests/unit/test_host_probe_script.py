@@ -45,6 +45,22 @@ def test_it_runs_whole_on_this_machine_in_every_shell(shell: list[str]) -> None:
     assert facts.listeners is not None
 
 
+@pytest.mark.parametrize("shell", [pytest.param(s, marks=has(s), id=s[0]) for s in SHELLS])
+@pytest.mark.parametrize("value", ["PATH[$(touch {0})]", "08", "-5", "abc", "9" * 30])
+def test_a_limit_that_is_no_number_is_passed_over(shell: list[str], value: str, tmp_path) -> None:
+    """What the environment says never gets into the shell's arithmetic, where some shells run it."""
+    mark = tmp_path / "mark"
+    text = value.replace("{0}", str(mark))
+    done = subprocess.run(
+        [*shell, "-s"],
+        input=script(), capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, "OCRVL_BUDGET": text, "OCRVL_LIMIT": text},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert parse_probe(done.stdout).memory.total_mib
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize("shell", [pytest.param(s, marks=has(s), id=s[0]) for s in SHELLS[:2]])
 @pytest.mark.parametrize("name", ["a2", "200i-pro-rc"])
 def test_shells_agree_on_a_host(name: str, shell: list[str]) -> None:

@@ -138,3 +138,80 @@ def test_planning_for_a_named_product_does_not_look_at_this_host() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr.strip() == ""
+
+
+PROBE = (Path(__file__).parents[1] / "data" / "probes" / "310p-duo.txt").read_text()
+NO_FACTS = {
+    "empty": b"",
+    "binary": bytes(range(256)) * 40,
+    "other text": b"hello\nworld\n",
+    "a list": b"[1, 2]",
+    "facts of nothing": b'{"schema": "ascend-ocrvl/facts/1"}',
+    "another document": b'{"schema": "ascend-ocrvl/plan/1"}',
+    "a later version": b'{"schema": "ascend-ocrvl/facts/9"}',
+    "cut JSON": b'{"schema": "ascend-ocrvl/facts/1", "os": {',
+    "nested without end": b'{"a":' * 100_000,
+    "a number without end": b'{"schema": "ascend-ocrvl/facts/1", "cpu": {"count": 1' + b"0" * 5000 + b"}}",
+}
+
+
+@pytest.mark.parametrize("kind", NO_FACTS)
+def test_a_file_that_holds_no_facts_is_refused(kind: str, tmp_path: Path) -> None:
+    """Without facts the plan would be made as if the host were ideal, so nothing else passes for them."""
+    path = tmp_path / "facts: a b"
+    path.write_bytes(NO_FACTS[kind])
+    done = ocrvl("plan", "--product", "310p", "--facts", str(path), "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["status"]) == (2, 2)
+    assert str(path) in told["found"]
+    assert told["wanted"]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_facts_are_read_as_editors_and_shells_of_windows_write_them(encoding: str, tmp_path: Path) -> None:
+    """A mark before UTF-8, and UTF-16, hold the same facts."""
+    path = tmp_path / "facts.txt"
+    path.write_text(PROBE, encoding=encoding)
+    done = ocrvl("plan", "--product", "310p", "--npus", "all", "--facts", str(path))
+    assert "ascend-ocrvl-310p-3" in done.stdout
+
+
+def test_a_file_without_end_is_not_read_to_the_end() -> None:
+    """A device, or a file that is far too large, is refused instead of filling the memory."""
+    done = ocrvl("plan", "--facts", "/dev/zero")
+    assert done.returncode == 2
+    assert "larger than 64 MiB" in done.stderr
+
+
+@pytest.mark.parametrize("numbers", ["", "0,", "a", "-1", "0-3", "ALL", "²", "٣", "9" * 20])
+def test_chips_are_named_by_numbers(numbers: str) -> None:
+    """Anything but digits and commas, and numbers that no host has, are refused."""
+    done = ocrvl("plan", "--product", "310p", "--npus", numbers)
+    assert done.returncode == 2
+    assert "davinci numbers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("plan", "--port", "abc"), ("doctor", "--nope"), ("frob",), ("render", "docker", "--npus", "x")]
+)
+def test_an_option_that_cannot_be_read_is_a_json_document_too(words: tuple[str, ...]) -> None:
+    """With --json stdout holds one document, whoever refused the request."""
+    done = ocrvl(*words, "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == told["status"] == 2
+    assert told["schema"] == "ascend-ocrvl/error/1"
+    assert told["found"]
+    assert told["remedy"].endswith("--help")
+
+
+def test_a_plan_on_stdout_stands_alone() -> None:
+    """-o - is --json: no table is mixed into the document."""
+    assert Plan.from_json(ocrvl("plan", "--product", "a2", "-o", "-").stdout).product == "a2"
+
+
+def test_an_empty_model_is_no_wish_for_the_default() -> None:
+    """An empty shell variable does not silently choose a model."""
+    done = ocrvl("plan", "--product", "a2", "--model", "")
+    assert done.returncode == 2
+    assert "There is no model ''" in done.stderr

@@ -85,3 +85,9 @@ def test_a_host_with_busybox_alone_can_be_judged():
     assert [f.check for f in findings("busybox") if f.outcome in (Outcome.FAIL, Outcome.ERROR)] == [
         "docker.client"
     ]
+
+
+def test_a_missing_library_is_looked_for_where_the_loader_looks():
+    """The command that is to be pasted sets the variable that the loader reads."""
+    (found,) = [f for f in findings("broken-library") if f.check == "npu.dcmi"]
+    assert any(command.startswith("export LD_LIBRARY_PATH=") for command in found.commands)

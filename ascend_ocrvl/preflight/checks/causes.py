@@ -179,11 +179,11 @@ LIBRARY = Cause(
     "libc_sec.so is in lib64/common, libdrvdsmi_host.so and libascend_hal.so in lib64/driver, libdcmi.so in "
     "/usr/local/dcmi. A session without the environment, or a container without the mounts, does not find "
     "them.",
-    "Put both folders on LDLIBRARY_PATH; in a container mount lib64 and /usr/local/dcmi; reinstall the "
+    "Put both folders on LD_LIBRARY_PATH; in a container mount lib64 and /usr/local/dcmi; reinstall the "
     "driver when the files are gone.",
     "ldd $(command -v npu-smi) | grep 'not found'",
     (
-        "export LDLIBRARY_PATH={driver}/lib64/common:{driver}/lib64/driver:$LDLIBRARY_PATH",
+        "export LD_LIBRARY_PATH={driver}/lib64/common:{driver}/lib64/driver:$LD_LIBRARY_PATH",
         "ls -l {driver}/lib64/common/libc_sec.so {driver}/lib64/driver/libdrvdsmi_host.so "
         "/usr/local/dcmi/libdcmi.so",
     ),

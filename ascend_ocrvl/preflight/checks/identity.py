@@ -125,7 +125,7 @@ def pci_count(ctx: Context) -> Finding:
         return _short(ctx, expected, have, rows, cards + twice)
     if have > expected or rows > expected:
         return warned(
-            f"{cards}{twice}, {have} davinci nodes, {rows} rows of npu-smi.",
+            f"{cards}{twice}, {counted(have, 'davinci node')}, {counted(rows, 'row')} of npu-smi.",
             wanted=f"{expected} nodes",
             why="More nodes than chips: chips that are cut into virtual ones, or nodes that were left over.",
             remedy="See which nodes are real.",
@@ -133,8 +133,8 @@ def pci_count(ctx: Context) -> Finding:
             source=ctx.source("note.pci"),
             cause="surplus",
         )
-    seen = f", {rows} rows of npu-smi" if rows else ""
-    return passed(f"{cards}{twice}, {have} davinci nodes{seen}.")
+    seen = f", {counted(rows, 'row')} of npu-smi" if rows else ""
+    return passed(f"{cards}{twice}, {counted(have, 'davinci node')}{seen}.")
 
 
 def _short(ctx: Context, expected: int, have: int, rows: int, cards: str) -> Finding:
@@ -145,7 +145,7 @@ def _short(ctx: Context, expected: int, have: int, rows: int, cards: str) -> Fin
     safe = rows > 0 and ctx.chosen is not None and ctx.chosen <= seen
     return problem(
         Outcome.WARN if safe else Outcome.FAIL,
-        f"{cards}, so {expected} chips; {have} davinci nodes{table}."
+        f"{cards}, so {counted(expected, 'chip')}; {counted(have, 'davinci node')}{table}."
         + (f" Not all in the table: {listed(lost)}." if lost else ""),
         wanted=f"{expected} nodes and {expected} rows",
         why="A chip that is dead or hangs is left out of npu-smi's table without a word. After that logic "
