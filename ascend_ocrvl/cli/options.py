@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -149,7 +150,7 @@ def read_text(path: str) -> str:
     """Text of a file, or of stdin for ``-``. Raises `RequestError` when it cannot be read."""
     try:
         if path == "-":
-            raw = click.get_binary_stream("stdin").read(_LARGEST + 1)
+            raw = sys.stdin.buffer.read(_LARGEST + 1)
         else:
             with Path(path).open("rb") as file:
                 raw = file.read(_LARGEST + 1)
