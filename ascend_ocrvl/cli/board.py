@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -143,6 +144,6 @@ class HostNarrator:
 
 def board(names: tuple[str, ...]) -> Board:
     """The board of this process."""
-    stream = click.utils.get_text_stream("stderr")
+    stream: TextIO = sys.stderr
     terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     return Board(stream, names, live=terminal, colour=terminal and not os.environ.get("NO_COLOR"))
