@@ -12,7 +12,7 @@ def install_text(manifest: Manifest) -> str:
         f"ascend-ocrvl {manifest.version}: {manifest.model} on product {manifest.product} ({what}), "
         f"for {manifest.arch or 'any processor'}, packed {manifest.created}.",
         "FILE is this bundle. Nothing here needs a network.",
-        f"Look whether it arrived whole:\n    tar -xf FILE {SUMS} && tar -xf FILE && sha256sum -c {SUMS}\n"
+        f"Look whether it arrived whole:\n    tar -xf FILE && sha256sum -c {SUMS}\n"
         "(or, with the program installed: ascend-ocrvl bundle inspect --verify FILE)",
     ]
     if manifest.of("wheel"):
