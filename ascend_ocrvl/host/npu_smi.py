@@ -202,7 +202,7 @@ def _tables(lines: list[str]) -> Iterator[_Table]:
 
 
 def _is_rule(line: str) -> bool:
-    """The line only separates rows. What stands before its first bar, such as a log's name, does not count."""
+    """The line only separates rows. What stands before its first bar (a log's name) does not count."""
     before, _, after = line.partition("|")
     return all(map(_RULE.fullmatch, after.split("|"))) and (
         bool(after.strip()) or bool(_RULE.fullmatch(before))
