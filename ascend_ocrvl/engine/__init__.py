@@ -4,6 +4,12 @@ It serves PP-OCRv6 text detection and recognition (RapidOCR, onnxruntime) under 
 It is not PaddleOCR-VL and never says that it is: it reads text, and knows nothing of tables, formulas or
 charts.
 
+Every prompt gets the text of the picture, prompts for tables, formulas and charts too: Paddle's pipeline
+gives up a whole document when one block fails, and takes plain text where it expected a table. The answer
+says so in its field ``ascend_ocrvl`` (``task_asked``, ``task_done``). The print must stand upright; a
+photograph is turned by its EXIF orientation alone. Lines are read from the top, so columns of running text
+are read across.
+
 Importing the package is cheap. What needs the ``cpu`` extra is imported by the function that needs it; call
 :func:`require_cpu_extra` first for a clear error instead of an ``ImportError``.
 """

@@ -32,6 +32,7 @@ from ascend_ocrvl.engine.completion import (
 )
 from ascend_ocrvl.engine.fetch import fetch
 from ascend_ocrvl.engine.intake import Intake
+from ascend_ocrvl.engine.memory import trimmer
 from ascend_ocrvl.engine.metrics import Metrics
 from ascend_ocrvl.engine.picture import decode
 from ascend_ocrvl.engine.protocol import ChatRequest, parse_chat
@@ -84,6 +85,7 @@ class Engine:
         self.started = int(time.time())
         self.metrics = Metrics(SERVED_NAME, self.started)
         self._reader = reader
+        self._trim = trimmer()
         self._intake = Intake(settings.max_body, settings.max_bodies)
         self._workers: Workers | None = None
 
@@ -179,9 +181,15 @@ class Engine:
         )
         self.metrics.count("ascend_ocrvl:stage_seconds_total", time.monotonic() - start, stage="fetch")
         return await self.workers.run(
-            lambda cancelled: self._read(data, wanted, cancelled),
+            lambda cancelled: self._read_and_tidy(data, wanted, cancelled),
             lambda waited: self.metrics.observe("vllm:request_queue_time_seconds", waited),
         )
+
+    def _read_and_tidy(self, data: bytes, wanted: ChatRequest, cancelled: Callable[[], bool]) -> _Answer:
+        try:
+            return self._read(data, wanted, cancelled)
+        finally:
+            self._trim()
 
     def _read(self, data: bytes, wanted: ChatRequest, cancelled: Callable[[], bool]) -> _Answer:
         """Decode and read; runs in a thread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import signal
 import socket
 import struct
@@ -301,6 +302,20 @@ def test_remote_nonsense_is_400(engine: RunningEngine, pictures: str, path: str,
     assert status == 400
     assert words in answer["error"]["message"]
     assert "secret" not in answer["error"]["message"]
+
+
+def test_memory_of_a_large_picture_is_given_back(engine: RunningEngine) -> None:
+    """After a picture of 40 megapixels the engine is about as small as before."""
+
+    def resident() -> int:
+        return int(Path(f"/proc/{engine.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    read(engine, png(receipt(ROWS[:1])))
+    before = resident()
+    large = Image.new("RGB", (8000, 5000), "white")
+    large.paste(receipt([("BIG PAGE",)], width=3000, size=200), (300, 300))
+    assert read(engine, png(large)) == "BIG PAGE"
+    assert resident() < before + 100_000_000
 
 
 def test_requests_at_once_do_not_mix(engine: RunningEngine) -> None:
