@@ -114,7 +114,10 @@ def test_a_mirror_helps_when_the_registry_is_not_reached_and_the_offline_way_whe
     done = duo.deploy(*QUICK)
     assert done["outcome"] == "deployed"
     assert image in duo.sh("docker image ls --format '{{.Repository}}:{{.Tag}}'").splitlines()
-    duo.sh("docker ps -aq | xargs docker rm -f; docker image ls -q | sort -u | xargs docker image rm -f")
+    duo.sh(
+        "docker ps -aq | xargs docker rm -f; docker image ls --format '{{.Repository}}:{{.Tag}}' | grep "
+        "vllm-ascend | xargs docker image rm -f"
+    )
     duo.sh("iptables -A OUTPUT -d 10.231.0.2 -p tcp --dport 443 -j REJECT")
     cut = duo.deploy(*QUICK, ok=False)
     duo.sh(f"iptables -F OUTPUT; docker pull -q {image}")
@@ -202,7 +205,7 @@ def test_interrupted_while_it_waits_nothing_is_left_and_a_second_operator_was_ke
     assert '"outcome": "interrupted"' in out
     assert "ascend-ocrvl-310p-0 is removed" in err
     assert duo.containers() == {}
-    assert duo.sh("ls /var/lib/ascend-ocrvl").split() == ["audit.jsonl"]
+    assert duo.sh("ls /var/lib/ascend-ocrvl").split() == ["audit.jsonl", "history.jsonl"]
 
 
 def test_an_operator_who_was_killed_leaves_what_the_next_one_repairs(duo: Host) -> None:

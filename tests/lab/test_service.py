@@ -68,7 +68,7 @@ def test_removing_takes_the_replaced_containers_as_well(duo: Host) -> None:
 
 def test_with_several_services_the_name_is_needed_and_near_names_are_offered(duo: Host) -> None:
     """Two services: no name is refused with both, a misspelt one with the nearest; --all takes both."""
-    duo.deploy(*QUICK, "--npus", "0,1")
+    duo.deploy(*QUICK, "--npus", "0,1", "--gateway", "none")
     both = duo.ocrvl("stop")
     assert both.status == 2
     assert "ascend-ocrvl stop ascend-ocrvl-310p-0\n" in both.stderr
