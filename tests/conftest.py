@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
+
+# A shell starts what runs in its background with SIGINT ignored, and every child inherits that: the tests of
+# Ctrl-C would wait for something that cannot happen.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drawing import chip
+from smi_drawing import chip
 from staging import KYLIN, UBUNTU, Docker, Function, Host, Node
 
 from ascend_ocrvl.host.facts import NpuProcess

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drawing import draw_fields, draw_info, draw_list, draw_map
+from smi_drawing import draw_fields, draw_info, draw_list, draw_map
 
 from ascend_ocrvl.host.facts import Chip, HostFacts, NpuProcess
 from ascend_ocrvl.host.parse import parse_probe

@@ -74,8 +74,8 @@ def deploy(
 ) -> int:
     """Start the service and prove that it reads.
 
-    Probe, preflight, image, weights, container, readiness, acceptance: each step is skipped when it is done already, and
-    taken back when a later one fails. A second run with the same options changes nothing.
+    Probe, preflight, image, weights, container, readiness, acceptance: each step is skipped when it is done
+    already, and taken back when a later one fails. A second run with the same options changes nothing.
     """
     from ascend_ocrvl import catalog
     from ascend_ocrvl.cli.telling import teller
@@ -162,7 +162,7 @@ def _refuse_plan_options(options: dict[str, Any]) -> None:
         raise RequestError(
             f"--plan was given, and options that make another plan: {', '.join(given)}.",
             wanted="one of the two",
-            remedy="ascend-ocrvl plan … -o FILE     with these options, then  ascend-ocrvl deploy --plan FILE",
+            remedy="ascend-ocrvl plan … -o FILE     with these options, then\nascend-ocrvl deploy --plan FILE",
         )
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from drawing import chip
 from hosts import HOSTS, a3, duo
+from smi_drawing import chip
 
 from ascend_ocrvl.catalog import Catalog, load
 from ascend_ocrvl.host.detect import detect, kinds_named, plain_name

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from drawing import Style, chip, draw_info, draw_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from smi_drawing import Style, chip, draw_info, draw_map
 
 from ascend_ocrvl.host.facts import ChipMap, NpuProcess
 from ascend_ocrvl.host.npu_smi import (

