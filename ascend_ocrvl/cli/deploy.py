@@ -162,7 +162,7 @@ def _refuse_plan_options(options: dict[str, Any]) -> None:
         raise RequestError(
             f"--plan was given, and options that make another plan: {', '.join(given)}.",
             wanted="one of the two",
-            remedy="ascend-ocrvl plan … -o FILE     with these options, then\nascend-ocrvl deploy --plan FILE",
+            remedy="ascend-ocrvl plan … -o FILE\nascend-ocrvl deploy --plan FILE",
         )
 
 
