@@ -125,7 +125,7 @@ def _permission(ctx: Context) -> str | None:
     os = ctx.facts.os
     who = f"{os.user or 'the user'} (uid {os.uid})"
     if cause == "session":
-        return f"{node}; {who} was added to the group after this session began."
+        return f"{node}; {who} was added to the group after this login."
     if cause in ("permission", "ownership"):
         return f"{node}, and {who} is neither its owner nor in its group."
     if os.uid != 0 and re.search(ctx.text("dcmi.permission_text"), ctx.facts.npu_smi.error_text or ""):

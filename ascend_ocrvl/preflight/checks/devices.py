@@ -179,7 +179,7 @@ def _closed(ctx: Context, closed: list[DeviceNode], who: str) -> Finding:
     group = first.group or f"$(stat -c %G {first.path})"
     if cause == "session":
         return failed(
-            f"{found}; the account is in group {group}, but this session is not.",
+            f"{found}; the account is in group {group}, but this login is not.",
             wanted=f"a session in group {group}",
             why=f"Group membership counts from the next login on. {common}",
             remedy="Log out and in again, or open a shell in the group.",

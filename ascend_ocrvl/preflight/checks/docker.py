@@ -82,7 +82,7 @@ def access(ctx: Context) -> Finding:
     sudo = " `sudo` works without a password here, so `sudo ascend-ocrvl …` is a way too." if os.sudo else ""
     return failed(
         f"{user} may not talk to the "
-        f"daemon{'; the account is in group docker, but this session is not' if session else ''}.",
+        f"daemon{'; the account is in group docker, but this login is not' if session else ''}.",
         wanted="membership of the group that owns /var/run/docker.sock",
         why="The socket is open to root and to its group. Whoever is in that group has the rights of root "
         "on the host.",
