@@ -169,7 +169,8 @@ def default_image(product_id: str) -> str:
     return f"quay.io/ascend/vllm-ascend:{tag}"
 
 
-def _gateway_image(host: Host) -> None:
+def gateway_image(host: Host) -> None:
+    """Give the host the image of the gateway."""
     from ascend_ocrvl import catalog
 
     reference = catalog.query.text(catalog.load(), "gateway.image")
@@ -182,7 +183,7 @@ def _gateway_image(host: Host) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def images(hosts: dict[str, Host]) -> None:
     """The images of the default releases, in the registry and on the hosts that serve."""
-    _gateway_image(hosts["duo"])
+    gateway_image(hosts["duo"])
     for product, on in (("310p", ("duo", "users")), ("a2", ("a2",))):
         reference = default_image(product)
         push(reference.rpartition(":")[2], product)

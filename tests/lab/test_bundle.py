@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Host, default_image
+from conftest import Host, default_image, gateway_image
 from desk import Desk, by_host
 
 from ascend_ocrvl import catalog
@@ -64,6 +64,7 @@ def island(duo: Host, bundle: Bundle) -> Iterator[Host]:
         "; ip route replace default via 10.231.0.1"
     )  # fmt: skip
     duo.sh(f"docker pull -q {IMAGE}")
+    gateway_image(duo)  # what other tests find there
 
 
 def remote(host: Host) -> SshTransport:
