@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, default_image
+from conftest import Host, default_image, gateway_image
 
 from ascend_ocrvl.plan.model import Plan, Service
 
@@ -94,6 +94,7 @@ def test_an_a2_host_gets_its_own_plan(a2: Host) -> None:
 
 def test_every_chip_of_a_host_gets_a_service(duo: Host) -> None:
     """--npus 2,3 gives two containers with a chip each and ports in sequence."""
+    gateway_image(duo)  # tests of hosts without images may have been here before
     done = duo.deploy("--npus", "2,3", "--port", "9000", *QUICK)
     assert [(s["davinci"], s["port"]) for s in done["services"]] == [([2], 9000), ([3], 9001)]
     plan = plan_on(duo, "--product", "310p", "--npus", "2,3", "--port", "9000", *FAST)
