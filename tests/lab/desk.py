@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -82,6 +83,8 @@ class Desk:
                 if left and shown.rstrip().endswith(":"):
                     os.write(terminal, f"{left.pop(0)}\n".encode())
                     shown += "\n"
+        if time.monotonic() >= end:
+            os.kill(pid, signal.SIGKILL)  # it asked for more than there are answers
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
         return os.waitstatus_to_exitcode(status), shown
